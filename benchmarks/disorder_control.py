@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slackwater.papers.max_delay import max_delay
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import slackwater as sw
 from experiments.lab.trial import Case, Paged, fixed, hindsight, hindsight_in_every_stretch, required, run
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 

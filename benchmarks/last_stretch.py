@@ -18,7 +18,7 @@ from rich.table import Table
 import slackwater as sw
 from experiments.lab.trial import Case, TrialOutcome, fixed, hindsight, required, run
 from slackwater.progress.drop_ratio.budget import AHEAD, PLANNED, RESERVE, UNSEEN, mean_within
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
 #: The pages to come are looked at in these numbers.

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import slackwater as sw
-from slackwater.scheduling.paths import Plan, Work
+from slackwater.scheduling.paths import PathWork, Plan
 from slackwater.scheduling.strategy import Ordered, Ready, Situation, WaitingPages
 
 DEPTH = 5
@@ -29,14 +29,14 @@ PAGES = 8
 
 def plan_of(operators: int, seed: int) -> Plan:
     """Queries of five operators; each fourth one reads the filter of the query before it."""
-    rng, plan = np.random.default_rng(seed), dict[str, Work]()
+    rng, plan = np.random.default_rng(seed), dict[str, PathWork]()
     for query in range(operators // DEPTH):
         shared = query % 4 == 3
         before = f"q{query - 1}/1" if shared else ""
         for place in range(DEPTH):
             label, inputs = f"q{query}/{place}", (before,) if before else ()
             cost, selectivity = float(rng.exponential(1e-6)), float(rng.uniform(0, 1.2))
-            plan[label] = Work(inputs, cost, selectivity, selectivity, 100.0, 0.01)
+            plan[label] = PathWork(inputs, cost, selectivity, selectivity, 100.0, 0.01)
             before = label
     return plan
 

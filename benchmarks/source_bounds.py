@@ -19,7 +19,7 @@ import slackwater as sw
 from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, run
 from slackwater.progress.arrival import SourceArrivals
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 

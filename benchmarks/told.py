@@ -28,7 +28,7 @@ from experiments.lab.trial import (
     run,
 )
 from slackwater.progress.drop_ratio.budget import AHEAD, UNSEEN, mean_within
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 

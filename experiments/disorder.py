@@ -24,7 +24,7 @@ from rich.table import Table
 import slackwater as sw
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import Disorder
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 

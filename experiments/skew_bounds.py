@@ -19,7 +19,7 @@ import slackwater as sw
 from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, fixed, hindsight, run
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec

@@ -34,7 +34,7 @@ CLOSED = "__closed"
 SINCE, BEFORE = "__since", "__before"
 
 #: Of spilled rows: the number of their stretch of time, and their position in the page.
-CELL, PLACE = "__cell", "__place"
+CELL, ROW_ORDER = "__cell", "__place"
 
 #: A name that needs no backticks in Spark SQL.
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

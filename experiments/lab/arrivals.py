@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 SECOND = 1_000_000
 

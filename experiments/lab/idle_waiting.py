@@ -19,8 +19,8 @@ from slackwater.engine.enabling import Enabling
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Unary, Wanted
-from slackwater.operators.page import Held, Origin, Page
-from slackwater.operators.union import Union
+from slackwater.operators.page import CachedRows, Origin, Page
+from slackwater.operators.stream_union import StreamUnion
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
@@ -43,7 +43,9 @@ class Tuple(Page):
     @staticmethod
     def at_no_time(passes: bool = True, is_punctuation: bool = False) -> Tuple:
         """One that has no number yet, and whose time is latent."""
-        return Tuple(Origin("", 0), Held(None), size=1, passes=passes, is_punctuation=is_punctuation).entered(0, 0)
+        return Tuple(Origin("", 0), CachedRows(None), size=1, passes=passes, is_punctuation=is_punctuation).entered(
+            0, 0
+        )
 
     def entered(self, number: int, at: int) -> Tuple:
         """The tuple as it enters."""
@@ -204,7 +206,7 @@ class Simulation:
         for name in "ab":
             executor.add(TupleSource(name, clock, case.latent, case.cost))
             executor.add(Selection(f"selection {name}"), [(name, MAIN)])
-        union = Union("union") if case.latent else OrderedUnion("union")
+        union = StreamUnion("union") if case.latent else OrderedUnion("union")
         executor.add(union, [("selection a", MAIN), ("selection b", MAIN)])
         self._end = Departures("sink", clock)
         executor.add(self._end, [("union", MAIN)])

@@ -10,7 +10,7 @@ from random import Random
 
 from slackwater.scheduling.chain import BoundedChain, Chain
 from slackwater.scheduling.chart import in_order
-from slackwater.scheduling.paths import Plan, Work, remaining, rows_out, ways
+from slackwater.scheduling.paths import PathWork, Plan, remaining, rows_out, ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Side:
     """Seconds that a row of this side takes."""
 
 
-def join(inputs: Sequence[str], sides: Sequence[Side]) -> Work:
+def join(inputs: Sequence[str], sides: Sequence[Side]) -> PathWork:
     """The cost and the selectivity of a join of windows by its sides.
 
     >>> made = join(("r", "s"), (Side(30, 2, 1e-6), Side(10, 4, 3e-6)))
@@ -35,7 +35,7 @@ def join(inputs: Sequence[str], sides: Sequence[Side]) -> Work:
     rate = sum(side.rate for side in sides)
     rows = sum(side.rate * side.matches for side in sides)
     seconds = sum(side.rate * side.cost for side in sides)
-    return Work(tuple(inputs), seconds / rate, rows / rate)
+    return PathWork(tuple(inputs), seconds / rate, rows / rate)
 
 
 def memory_factor(plan: Plan) -> float:
@@ -79,7 +79,7 @@ class MisledChain(Chain):
         """An operator is misjudged in the same way whenever the plan is charted."""
         super().learn({label: self._misjudged(label, work) for label, work in plan.items()})
 
-    def _misjudged(self, label: str, work: Work) -> Work:
+    def _misjudged(self, label: str, work: PathWork) -> PathWork:
         random = Random(f"{self._seed} {label}")
         cost, left = (exp(random.uniform(-self._log, self._log)) for _ in range(2))
         return replace(

@@ -13,7 +13,7 @@ import polars as pl
 
 from experiments.lab.arrivals import SECOND, Delay, none
 from experiments.lab.arrivals import uniform as delayed
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: Gives so many values.
 Values = Callable[[np.random.Generator, int], Ints | Floats]

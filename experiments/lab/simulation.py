@@ -16,7 +16,7 @@ from experiments.lab.ordered_union import OrderedUnion
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings
 from slackwater.operators.operator import MAIN, Emit, Input, Operator, Unary
-from slackwater.operators.page import Held, Origin, Page
+from slackwater.operators.page import CachedRows, Origin, Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.several import Several
 from slackwater.operators.stamp import TimeByClock
@@ -32,12 +32,12 @@ def load(stream: str, number: int, rows: int, entered: int, readers: int = 1) ->
     `readers` is the number of operators that it waits before; each has an equal share in its room.
     """
     arrival = Arrival(rows, 0, entered, entered, entered)
-    return Page(Origin(stream, number), Held(readers), at=entered, arrival=arrival, size=rows)
+    return Page(Origin(stream, number), CachedRows(readers), at=entered, arrival=arrival, size=rows)
 
 
 def readers_of(page: Page) -> int:
     """The operators that such a page waits before."""
-    assert isinstance(page.location, Held) and isinstance(page.location.rows, int)
+    assert isinstance(page.location, CachedRows) and isinstance(page.location.rows, int)
     return page.location.rows
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.tune.outcome import worst_share

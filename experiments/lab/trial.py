@@ -15,7 +15,7 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.tune.hindsight import least

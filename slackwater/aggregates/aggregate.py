@@ -57,7 +57,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Aggregate(ABC):
+class AggregateFunction(ABC):
     """One output column of a window query: partials, and the value that they add up to."""
 
     name: str
@@ -124,7 +124,7 @@ class Aggregate(ABC):
         """The same as Spark SQL."""
 
 
-class Single(Aggregate):
+class Single(AggregateFunction):
     """An aggregate that is its own partial."""
 
     kind: ClassVar[type[Partial]]

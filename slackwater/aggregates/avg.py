@@ -9,7 +9,7 @@ from typing import Self
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.count import Count
 from slackwater.aggregates.partial import Partial
 from slackwater.aggregates.sum import DoubleSum, sum_of
@@ -17,7 +17,7 @@ from slackwater.aggregates.types import number_sql
 
 
 @dataclass(frozen=True)
-class Avg(Aggregate):
+class Avg(AggregateFunction):
     """avg(expression), from a sum and a count that other aggregates may share."""
 
     functions = ("avg",)

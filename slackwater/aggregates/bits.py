@@ -9,7 +9,7 @@ from typing import Self
 
 import polars as pl
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import PairedPartial, Partial, given
 from slackwater.aggregates.types import WHOLE_NUMBERS
@@ -51,7 +51,7 @@ class Bits(PairedPartial):
 
 
 @dataclass(frozen=True)
-class BitsOf(Aggregate):
+class BitsOf(AggregateFunction):
     """bit_and(expression), bit_or(expression), bit_xor(expression)."""
 
     functions = tuple(_PAIRS)

@@ -10,7 +10,7 @@ import datasketches as ds
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import Partial, given
 from slackwater.aggregates.sketches import of_sketches, over_lists
@@ -36,7 +36,7 @@ class Distinct(Partial):
         return (over_lists(pl.col(columns[0]), unite_hll),)
 
 
-class ApproxDistinct(Aggregate):
+class ApproxDistinct(AggregateFunction):
     """approx_count_distinct(expression), by a HyperLogLog sketch."""
 
     functions = ("approx_count_distinct",)

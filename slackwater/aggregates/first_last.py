@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import polars as pl
 
-from slackwater.aggregates.aggregate import Aggregate, Call, Single
+from slackwater.aggregates.aggregate import AggregateFunction, Call, Single
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import PairedPartial, Partial, RunningPartial, Within, given
 from slackwater.aggregates.types import PLAIN, VALUES
@@ -136,7 +136,7 @@ def _at_most(x: pl.Expr, y: pl.Expr, kind: pl.DataType | pl.datatypes.DataTypeCl
 
 
 @dataclass(frozen=True)
-class _Placed(Single):
+class _ValueByPlace(Single):
     """An aggregate that is one of the values."""
 
     growth = Growth.JUMPS
@@ -174,7 +174,7 @@ class _Placed(Single):
         return cls(call.name, call.text, call.first, cls.type_of_argument(call))
 
 
-class FirstOf(_Placed):
+class FirstOf(_ValueByPlace):
     """first(expression): the value at the smallest time."""
 
     functions = ("first",)
@@ -182,7 +182,7 @@ class FirstOf(_Placed):
     in_order = (First, Least)
 
 
-class LastOf(_Placed):
+class LastOf(_ValueByPlace):
     """last(expression): the value at the largest time."""
 
     functions = ("last",)
@@ -190,7 +190,7 @@ class LastOf(_Placed):
     in_order = (Last, Greatest)
 
 
-class MinBy(_Placed):
+class MinBy(_ValueByPlace):
     """min_by(expression, place): the value where the place is smallest."""
 
     functions = ("min_by",)
@@ -212,7 +212,7 @@ class MaxBy(MinBy):
     in_order = (Greatest, Greatest)
 
 
-def from_one_row(aggregates: Iterable[Aggregate]) -> list[Aggregate]:
+def from_one_row(aggregates: Iterable[AggregateFunction]) -> list[AggregateFunction]:
     """The aggregates of a SELECT, so that all first and last over the same rows come from one row."""
     made = list(aggregates)
     rows: dict[str, dict[str, None]] = {}

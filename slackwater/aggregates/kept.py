@@ -15,7 +15,7 @@ import pyarrow as pa
 import sqlglot
 from sqlglot import exp
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.partial import PairedPartial, Partial, given
 from slackwater.aggregates.types import ANYTHING, is_value, spoken
@@ -27,7 +27,7 @@ _ORDER = re.compile(r"\s+((ASC|DESC)(\s+NULLS\s+(FIRST|LAST))?|NULLS\s+(FIRST|LA
 
 
 @dataclass(frozen=True)
-class Kept(Aggregate):
+class Kept(AggregateFunction):
     """An aggregate that Spark computes at the close, from what was kept of the rows."""
 
     growth: ClassVar[Growth | None] = None
@@ -184,11 +184,11 @@ class DistinctOf(Kept):
 
     growth = Growth.SPREADS
 
-    of: Aggregate | None = None
+    of: AggregateFunction | None = None
     """The same over all values."""
 
     @classmethod
-    def over(cls, call: Call, kind: type[Aggregate]) -> Kept:
+    def over(cls, call: Call, kind: type[AggregateFunction]) -> Kept:
         """Read a call with DISTINCT of a function that has partials."""
         others = call.texts[1:] if call.function == "count" else ()
         if call.function in ("first", "last", "min_by", "max_by"):

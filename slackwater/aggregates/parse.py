@@ -7,7 +7,7 @@ import re
 import sqlglot
 from sqlglot import exp
 
-from slackwater.aggregates.aggregate import Aggregate, Call, TypeOf
+from slackwater.aggregates.aggregate import AggregateFunction, Call, TypeOf
 from slackwater.aggregates.kept import DistinctOf, Kept, OfSpark
 from slackwater.aggregates.registry import BY_FUNCTION, known
 from slackwater.aggregates.user import OfUser
@@ -20,7 +20,7 @@ _DISTINCT = re.compile(r"DISTINCT\b\s*", re.IGNORECASE)
 
 def parse_aggregate(
     name: str, text: str, type_of: TypeOf, written: str | None = None, aggregate_type: TypeOf | None = None
-) -> Aggregate:
+) -> AggregateFunction:
     """Read one aggregate; `written` is the expression that it was taken out of, for messages.
 
     >>> import pyarrow as pa
@@ -53,7 +53,7 @@ def parse_aggregate(
     return aggregate
 
 
-def _read(call: Call, kind: type[Aggregate]) -> Aggregate:
+def _read(call: Call, kind: type[AggregateFunction]) -> AggregateFunction:
     if issubclass(kind, Kept):
         return kind.read(call)
     if call.order is not None:
@@ -62,7 +62,7 @@ def _read(call: Call, kind: type[Aggregate]) -> Aggregate:
     return DistinctOf.over(call, kind) if folds else kind.read(call)
 
 
-def _of_spark(call: Call, misspelt: bool) -> Aggregate:
+def _of_spark(call: Call, misspelt: bool) -> AggregateFunction:
     """A function that only the user's Spark knows."""
     for sql in OfSpark.parts(call)[0]:
         call.type_of(sql)

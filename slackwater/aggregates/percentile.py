@@ -10,7 +10,7 @@ import datasketches as ds
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.partial import Partial, given
 from slackwater.aggregates.sketches import of_sketches, over_lists
 
@@ -35,7 +35,7 @@ class Quantiles(Partial):
 
 
 @dataclass(frozen=True)
-class ApproxPercentile(Aggregate):
+class ApproxPercentile(AggregateFunction):
     """approx_percentile(expression, share), by a KLL sketch of doubles."""
 
     functions = ("approx_percentile",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.aggregates.avg import Avg
 from slackwater.aggregates.bits import BitsOf
 from slackwater.aggregates.count import CountIf, CountOf
@@ -15,7 +15,7 @@ from slackwater.aggregates.spread import Spread
 from slackwater.aggregates.sum import SumOf
 
 #: In the order in which messages name them.
-AGGREGATES: tuple[type[Aggregate], ...] = (
+AGGREGATES: tuple[type[AggregateFunction], ...] = (
     CountOf,
     CountIf,
     SumOf,
@@ -40,7 +40,7 @@ AGGREGATES: tuple[type[Aggregate], ...] = (
     OfSpark,
 )
 #: By everything that a user may call them. Programs may add their own.
-BY_FUNCTION: dict[str, type[Aggregate]] = {
+BY_FUNCTION: dict[str, type[AggregateFunction]] = {
     name: kind for kind in AGGREGATES for name in (*kind.functions, *kind.aliases)
 }
 

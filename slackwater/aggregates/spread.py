@@ -9,7 +9,7 @@ from typing import Self
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
 from slackwater.aggregates.types import number_sql
 
@@ -94,7 +94,7 @@ class Moments(RunningPartial):
 
 
 @dataclass(frozen=True)
-class Spread(Aggregate):
+class Spread(AggregateFunction):
     """Variance and standard deviation, of a sample or of the population; null as in Spark for too few rows."""
 
     functions = ("variance", "var_samp", "var_pop", "stddev", "stddev_samp", "stddev_pop")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import Partial, given
@@ -165,7 +165,7 @@ class UserState(Partial):
 
 
 @dataclass(frozen=True)
-class OfStates(OfUser, Aggregate):
+class OfStates(OfUser, AggregateFunction):
     """A mergeable aggregate: a pane keeps its state."""
 
     growth: ClassVar[Growth | None] = None

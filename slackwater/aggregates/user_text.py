@@ -36,7 +36,7 @@ def arguments(call: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Clauses:
+class CallClauses:
     """A call, and the clauses that stand behind it."""
 
     call: str
@@ -47,7 +47,7 @@ class Clauses:
     ignore_nulls: bool = False
 
 
-def clauses(text: str) -> Clauses:
+def clauses(text: str) -> CallClauses:
     """Take the clauses behind a call from it.
 
     >>> clauses("first(x) IGNORE NULLS FILTER (WHERE y > 1)")
@@ -57,7 +57,7 @@ def clauses(text: str) -> Clauses:
     opening = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.L_PAREN), None)
     closing = None if opening is None else closing_bracket(tokens, opening)
     if closing is None or end_of_clauses(tokens, closing + 1) < len(tokens):
-        return Clauses(text)  # more than a call
+        return CallClauses(text)  # more than a call
     inside: dict[str, str] = {}
     at = closing + 1
     while (end := _end_of_clause(tokens, at)) is not None:
@@ -66,7 +66,9 @@ def clauses(text: str) -> Clauses:
         begin = first + (tokens[at].text.upper() == "FILTER")
         inside[tokens[at].text.upper()] = text[tokens[begin].start : tokens[end - 1].start].strip()
         at = end
-    return Clauses(text[: tokens[closing].end + 1], inside.get("WITHIN"), inside.get("FILTER"), "IGNORE" in inside)
+    return CallClauses(
+        text[: tokens[closing].end + 1], inside.get("WITHIN"), inside.get("FILTER"), "IGNORE" in inside
+    )
 
 
 #: The words of the clauses that may stand behind a call, and whether something in brackets follows.

@@ -91,7 +91,7 @@ def check_job(job: Job) -> None:
     with job.session() as session:
         plans = []
         for statement in job.statements:
-            if isinstance(statement, (S.Select, S.Insert)):
+            if isinstance(statement, (S.SelectStatement, S.Insert)):
                 plans.append(_checked(session, statement))
             elif isinstance(
                 statement, (S.CreateStream, S.CreateBounds, S.CreateTable, S.CreateView, S.CreateFunction)
@@ -100,7 +100,7 @@ def check_job(job: Job) -> None:
         typer.echo("\n\n".join(plans))
 
 
-def _checked(session: Session, statement: S.Select | S.Insert) -> str:
+def _checked(session: Session, statement: S.SelectStatement | S.Insert) -> str:
     select = statement.select if isinstance(statement, S.Insert) else statement
     late = statement.late if isinstance(statement, S.Insert) else None
     query = session._interpreter.query(select)
@@ -136,7 +136,7 @@ class Runner:
 
     def execute(self, statement: S.Statement) -> None:
         """Carry out one statement; text and tables that it gives are printed."""
-        if isinstance(statement, S.Select):
+        if isinstance(statement, S.SelectStatement):
             self._start(self._session._interpreter.start(statement, hold=True))
             self._shown.append(self._started[-1])
         elif isinstance(statement, S.Insert):

@@ -12,7 +12,7 @@ from slackwater.cli.show import say, show, tell_mistake
 from slackwater.errors import SlackwaterError
 from slackwater.spark.api.session import Session
 from slackwater.sql import statements as S
-from slackwater.sql.source import Source
+from slackwater.sql.source import SqlText
 
 _HISTORY = ".slackwater_history"
 _KEPT_LINES = 2000
@@ -76,7 +76,7 @@ def is_complete(text: str) -> bool:
     (True, False, False)
     """
     try:
-        tokens = Source(text).tokens
+        tokens = SqlText(text).tokens
     except SlackwaterError:
         return False
     return bool(tokens) and tokens[-1].text == ";" and text[tokens[-1].start] == ";"
@@ -84,7 +84,7 @@ def is_complete(text: str) -> bool:
 
 def _carry_out(session: Session, text: str) -> None:
     for statement in session._interpreter.parse(text):
-        if isinstance(statement, S.Select):
+        if isinstance(statement, S.SelectStatement):
             _answer(session, statement)
         elif isinstance(statement, S.RunQueries):
             to_the_end(lambda run=statement: session._interpreter.execute(run))  # type: ignore[misc]
@@ -92,7 +92,7 @@ def _carry_out(session: Session, text: str) -> None:
             print_answer(session._interpreter.execute(statement))
 
 
-def _answer(session: Session, select: S.Select) -> None:
+def _answer(session: Session, select: S.SelectStatement) -> None:
     """Run a query over all there is, and show what it says."""
     run = session._interpreter.start(select)
     try:

@@ -19,12 +19,12 @@ from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.extend import Extend
 from slackwater.operators.in_order import InOrder
 from slackwater.operators.label import Label
-from slackwater.operators.map import Map
+from slackwater.operators.map import MapPages
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.pages import Pages
+from slackwater.operators.policy_port import Subscription
 from slackwater.operators.prodder import Prodder
-from slackwater.operators.promise import Follower
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rows_join import RowsJoin
@@ -33,10 +33,10 @@ from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.stamp import ClockStamp
-from slackwater.operators.union import Union
+from slackwater.operators.stream_union import StreamUnion
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
-from slackwater.plan.columns import columns_of_joins, narrowed
+from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
@@ -188,7 +188,7 @@ class QueryBuild:
     def union(self, node: UnionNode, above: Above) -> Feed:
         """One union for the same inputs."""
         feeds = self._feeds(node, above)
-        return self.part(self.place("union"), feeds, node, Union)
+        return self.part(self.place("union"), feeds, node, StreamUnion)
 
     def stamp(self, node: StampNode, above: Above) -> Feed:
         """By the query's clock."""
@@ -205,7 +205,9 @@ class QueryBuild:
         """With a sideline it depends on the windows of one query, so no other query shares it."""
         sideline, specs, feeds = self._settings.sideline, _specs(above)[::-1], self._feeds(node, above)
         owner = self._name if sideline is not None else None
-        return self.part(self.place("map"), feeds, node, lambda label: Map(label, node, specs, sideline), owner)
+        return self.part(
+            self.place("map"), feeds, node, lambda label: MapPages(label, node, specs, sideline), owner
+        )
 
     def place(self, role: str) -> Label:
         """The label of the query's next node of a kind, if nobody shares it."""
@@ -330,8 +332,8 @@ class QueryBuild:
         label, executor = source_label(stream.name), self._executor
         if label not in executor.graph:
             tracker, ahead = stream.fresh_tracker(stream.disorder), read_ahead(stream.ahead, stream.domain)
-            needs, taking = stream.disorder.needs, executor.taking()
-            source = Source(label, tracker, needs, taking, ahead, stream.policy_text())
+            needs, batching = stream.disorder.needs, executor.batching()
+            source = Source(label, tracker, needs, batching, ahead, stream.policy_text())
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)
@@ -341,8 +343,8 @@ class QueryBuild:
         policy = stream.disorder if first is None or first.disorder is None else first.disorder
         by_source = first is not None and first.kernel.source is not None
         port = MAIN if policy == stream.disorder else policy.describe()
-        teller = self._name if first is None else self.label_of(first)
-        follower = Follower(teller, policy.needs, by_source, reach_of(self._plan, stream) or 0)
+        reporter = self._name if first is None else self.label_of(first)
+        follower = Subscription(reporter, policy.needs, by_source, reach_of(self._plan, stream) or 0)
         play = stream.name.removeprefix(stream.declared)  # in a replay the other streams are of the same play
         streams = stream.bounds.streams if stream.bounds else ()
         bound: dict[str, str] = {source_label(name + play): name for name in streams}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slackwater.engine.graph import Graph, Node
 from slackwater.events import decision
 from slackwater.operators.operator import LATE
-from slackwater.operators.page import InDriver, Page
+from slackwater.operators.page import DriverRows, Page
 from slackwater.operators.payload import Staged
 from slackwater.progress.arrival import Arrival
 
@@ -32,7 +32,7 @@ _TRIES = 4
 
 
 @dataclass
-class Sampled:
+class SampleSums:
     """What an operator did to samples: sums, in which older ones count ever less."""
 
     seconds: float = 0.0
@@ -82,7 +82,7 @@ class Calibration:
     """Keeps what samples have shown, by operator."""
 
     def __init__(self, graph: Graph, stopwatch: Callable[[], float]) -> None:
-        self.of: dict[str, Sampled] = {}
+        self.of: dict[str, SampleSums] = {}
         self._graph = graph
         self._stopwatch = stopwatch
         self.job = 0.0
@@ -113,14 +113,14 @@ class Calibration:
             # A condition that fails on these rows fails again when the page is worked on, and fails its query.
             decision("sample.failed", operator=source.label, error=error)
             for node in behind:
-                self.of.setdefault(node.label, Sampled()).times += 1
+                self.of.setdefault(node.label, SampleSums()).times += 1
         self._spent += self._stopwatch() - started
 
     def _through(self, source: Node, waiting: Page) -> None:
         pages = self._graph.pages
         table = pages.sample(waiting, SAMPLE)
         arrival = Arrival(table.num_rows, 0, None, None, waiting.at)
-        page = Page(waiting.origin.part("sample"), InDriver(table), at=waiting.at, arrival=arrival)
+        page = Page(waiting.origin.part("sample"), DriverRows(table), at=waiting.at, arrival=arrival)
         pages.hold(page)
         pages.take(page)
         nothing, whole, size = self._weighed(page, True)
@@ -129,7 +129,7 @@ class Calibration:
         for node, given, before, rows, taken in ways:
             for reader in self._readers(node) if rows else ():
                 if reader.operator.extends:
-                    made, seen = reader.operator.extended(given), self.of.setdefault(reader.label, Sampled())
+                    made, seen = reader.operator.extended(given), self.of.setdefault(reader.label, SampleSums())
                     seconds, left_rows, left = self._weighed(made, not seen.times)
                     # A job with nothing to do takes time too, and none takes always the same.
                     chance = max(nothing, CHANCE * before)

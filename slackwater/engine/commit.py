@@ -10,7 +10,7 @@ from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.feedback import Feedback
 from slackwater.engine.graph import Graph, Node
-from slackwater.engine.journal import Emission, Journal, Record, Recovered
+from slackwater.engine.journal import Emission, Journal, Record, Recovery
 from slackwater.errors import RunError
 from slackwater.operators.label import Label
 from slackwater.operators.payload import Staged
@@ -19,7 +19,7 @@ from slackwater.progress.punctuation import Punctuation
 
 
 @dataclass
-class Refused:
+class Refusal:
     """What the sinks of a query have not taken, and why."""
 
     error: Exception
@@ -42,7 +42,7 @@ class Commits:
         self._redo += [emission for kept in self._aside for emission in kept.emissions]
         self._everything = False
         self.feedback = Feedback()
-        self.on_refused: Callable[[dict[str, Refused]], None] | None = None
+        self.on_refused: Callable[[dict[str, Refusal]], None] | None = None
         """Told of the sinks that could not be written; without it their error is raised."""
         backlog.sweep(records[-1] if records else Record(0, whole=True), self._aside)
 
@@ -99,7 +99,7 @@ class Commits:
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"
                 )
-        self._recovered = Recovered()
+        self._recovered = Recovery()
 
     @property
     def unwritten(self) -> bool:
@@ -195,12 +195,12 @@ class Commits:
             node.operator.settle()
         settled()
 
-    def _write_all(self, emissions: Sequence[Emission]) -> dict[str, Refused]:
+    def _write_all(self, emissions: Sequence[Emission]) -> dict[str, Refusal]:
         """Write all emissions. Return what failing sinks did not accept, by query.
 
         After a failure, later rows of that query are not written.
         """
-        refused: dict[str, Refused] = {}
+        refused: dict[str, Refusal] = {}
         for emission in emissions:
             query = _query_of(emission.sink)
             try:
@@ -210,7 +210,7 @@ class Commits:
             except Exception as error:
                 if self.on_refused is None:
                     raise
-                refused[query] = Refused(error)
+                refused[query] = Refusal(error)
             refused[query].unwritten.append(emission)
         return refused
 

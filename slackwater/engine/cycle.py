@@ -184,7 +184,7 @@ class Cycle:
         origin = source()
         for report in node.operator.report():
             if origin is not None and origin in self._graph:
-                self._graph.nodes[origin].operator.hear(report)
+                self._graph.nodes[origin].operator.on_report(report)
         self._graph.touch(node)
         self.demand.worked(node)
 

@@ -238,15 +238,15 @@ class Demand:
                 if node.inputs[n].waiting:
                     busy[node] = None
                     continue
-                if node.operator.answers or feed is None:
+                if node.operator.ends_demand or feed is None:
                     ends.setdefault(node, []).append(wanted)
                 elif feed is not None:
                     feeder = self._graph.nodes[feed[0]]
                     back(feeder, feeder.operator.map_demand(wanted))
 
-        back(holder, holder.operator.wanted)
+        back(holder, holder.operator.next_useful_time)
         behind = [(source, _remembered(_least_of(wants))) for source, wants in ends.items()]
-        asked = [(node, wanted) for node, wanted in behind if self._enabling.asked or node.operator.answers]
+        asked = [(node, wanted) for node, wanted in behind if self._enabling.asked or node.operator.ends_demand]
         return DemandPath(list(way), asked, list(busy), behind)
 
     def _tell_again(self, node: Node, admission: int) -> bool:

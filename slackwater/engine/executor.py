@@ -13,7 +13,7 @@ from typing import Any
 
 from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
-from slackwater.engine.commit import Commits, Refused
+from slackwater.engine.commit import Commits, Refusal
 from slackwater.engine.cycle import Cycle
 from slackwater.engine.failure import OperatorError
 from slackwater.engine.figures import figures, rows_before_sinks
@@ -24,12 +24,12 @@ from slackwater.engine.records import Snapshot
 from slackwater.engine.settings import EngineSettings
 from slackwater.engine.shared_operators import SharedOperators
 from slackwater.errors import RunError
+from slackwater.operators.batching import AdaptiveBatches, Batching, SinglePages, needs_at
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
-from slackwater.operators.taking import OneByOne, Taking, Together, needs_at
 from slackwater.progress.clock import Clock
 from slackwater.scheduling.strategy import Act
 
@@ -153,7 +153,7 @@ class Executor:
                 node.operator.unsubscribe(query)
             if not node.queries and not any(node.outputs.values()):
                 self.graph.remove(node.label)
-                node.operator.leave()
+                node.operator.detach()
                 gone.add(node.label)
         self.shared.forget(gone)
         for source in [n for n in self.graph if n.is_source]:
@@ -171,9 +171,9 @@ class Executor:
         """Drop what a crash has left, except for that of these queries, and the parts that they share."""
         self._commits.forget(lambda name: name not in queries, shared)
 
-    def taking(self) -> Taking:
+    def batching(self) -> Batching:
         """How a new source takes pages."""
-        return Together(self.graph.apart) if self._batch_pages else OneByOne()
+        return AdaptiveBatches(self.graph.apart) if self._batch_pages else SinglePages()
 
     # --- input
 
@@ -291,7 +291,7 @@ class Executor:
             raise error
         self._tell_failed(queries := frozenset(node.queries), error, self._retire(queries, error))
 
-    def _refused(self, refused: dict[str, Refused]) -> None:
+    def _refused(self, refused: dict[str, Refusal]) -> None:
         """Queries whose sinks have raised an error."""
         for query, refusal in refused.items():
             self._tell_failed({query}, refusal.error, self._retire({query}, refusal.error, refusal.unwritten))

@@ -132,7 +132,7 @@ class Node:
             # A reader also gets pages of an older admission if their producer was added together with it.
             arcs = [arc for arc in arcs if arc.to.since <= max(admission, self.since)]
             for watcher in self.watchers:
-                watcher.operator.watch(element)
+                watcher.operator.observe(element)
         for arc in arcs:
             arc.queue.push(Entry(element, admission, source))
         return bool(arcs)

@@ -71,7 +71,7 @@ class Record:
 
 
 @dataclass
-class Recovered:
+class Recovery:
     """What a journal knows: the latest whole record and the changes since; the last may be only prepared."""
 
     records: list[Record] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Journal(Protocol):
 
     durable: bool
 
-    def recover(self) -> Recovered:
+    def recover(self) -> Recovery:
         """All that is needed to continue; empty for a new journal."""
         ...
 
@@ -114,9 +114,9 @@ class NoJournal:
 
     durable = False
 
-    def recover(self) -> Recovered:
+    def recover(self) -> Recovery:
         """Nothing."""
-        return Recovered()
+        return Recovery()
 
     def read(self) -> list[Record]:
         """Nothing."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.engine.calibration import Calibration, Sampled
+from slackwater.engine.calibration import Calibration, SampleSums
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.records import Ran
 from slackwater.operators.operator import LATE
-from slackwater.scheduling.paths import Plan, Work, unit
+from slackwater.scheduling.paths import PathWork, Plan, unit
 from slackwater.scheduling.strategy import Strategy
 
 #: A statistics window is this many runs, or one for each operator if there are more; the first ones are shorter.
@@ -68,9 +68,9 @@ class Statistics:
         self._calibration.worked(run.seconds)
 
 
-def plan_of(graph: Graph, sampled: Mapping[str, Sampled] | None = None) -> Plan:
+def plan_of(graph: Graph, sampled: Mapping[str, SampleSums] | None = None) -> Plan:
     """The operators on arcs, with what they have cost; late rows are no part of a plan."""
-    plan: dict[str, Work] = {}
+    plan: dict[str, PathWork] = {}
     counted: dict[str, float] = {}
     """Rows before each operator, as pages count them, for each that a source has let in."""
     for node in graph:
@@ -127,9 +127,11 @@ def _extending_before(graph: Graph, node: Node) -> list[Node]:
         node = nearest
 
 
-def _work(node: Node, feeds: Sequence[str]) -> Work:
+def _work(node: Node, feeds: Sequence[str]) -> PathWork:
     measured = node.measured
-    return Work(tuple(feeds), _cost(node), measured.selectivity, measured.growth, measured.width, measured.longest)
+    return PathWork(
+        tuple(feeds), _cost(node), measured.selectivity, measured.growth, measured.width, measured.longest
+    )
 
 
 def _cost(node: Node) -> float | None:

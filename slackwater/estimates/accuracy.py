@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.estimates.completeness import FADE
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: With fewer windows of its own, a group's interval is made of other groups' errors.
 FEW = 8

@@ -44,7 +44,7 @@ from slackwater.estimates.season import Season
 from slackwater.estimates.season_width import SeasonWidth
 from slackwater.estimates.small_arrays import finite, side_by_side, within
 from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: By how much an other guess must have been closer, and over how many windows.
 CLOSER = 0.97

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: From so few windows nothing is known; then the rate is thought to move by a third.
 AT_FIRST, MOVES = 2.0, 0.1

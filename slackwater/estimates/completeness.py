@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 _FINE = np.arange(33) / 16
 _COARSE = 2 * 1.15 ** np.arange(1, 56)

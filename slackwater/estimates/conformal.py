@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.estimates.small_arrays import finite, within
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: No interval before so many errors of so many windows are known.
 ENOUGH = 20

@@ -19,7 +19,7 @@ from slackwater.estimates.group_history import MOST_GROUPS, Keys
 from slackwater.estimates.guesses import GUESSES
 from slackwater.estimates.pending import Pending, Waiting
 from slackwater.estimates.traffic import FIGURES
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: History of an age this many places away is better than none.
 NEAR = 4

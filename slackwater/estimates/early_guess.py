@@ -8,7 +8,7 @@ import numpy as np
 
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.small_arrays import within
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 
 @dataclass

@@ -25,7 +25,7 @@ from slackwater.estimates.prod_timing import BEHIND, ProdTiming
 from slackwater.estimates.small_arrays import side_by_side
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.credible_time import CredibleTime
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen

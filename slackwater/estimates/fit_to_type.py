@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.estimates.small_arrays import finite, within
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: Whole numbers above this are not certain as floating-point numbers.
 _LARGE = 2.0**62

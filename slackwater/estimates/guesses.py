@@ -15,7 +15,7 @@ from slackwater.aggregates.growth import Growth
 from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
 from slackwater.estimates.small_arrays import finite, side_by_side
 from slackwater.estimates.traffic import Pace
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: Guesses beside those of seasons; the first is taken until others have been closer.
 GUESSES = 6

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.estimates.estimates import Estimates
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMPLETENESS, high, low, seen

@@ -10,7 +10,7 @@ from slackwater.estimates.age_profile import UNITS
 from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.traffic import FIGURES
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: So many groups of one answer are compared with their final values, always the same ones.
 SAMPLE = 1_024

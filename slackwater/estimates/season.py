@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.estimates.small_arrays import finite, within
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: So many waves fit into a season, the longest first; into one of several days also some of a day.
 WAVES = 4

@@ -9,7 +9,7 @@ import numpy as np
 
 from slackwater.estimates.season import Waves
 from slackwater.estimates.small_arrays import finite, within
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: So many waves fit into a season. The mean is not held back, each wave by so many windows.
 WAVES = 3

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 Number = TypeVar("Number", np.float64, np.int64)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.estimates.group_history import LONG, LONG_SEEN, VARIED
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 Flags = NDArray[np.bool_]
 #: What is thought of windows at first counts for so many of them.

@@ -69,7 +69,7 @@ class InOrder(Unary):
         """Whether rows wait."""
         return self._rows.waiting
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """Just before the time of the next row that waits."""
         following = self._rows.next_time(min(tick + 1, MAX_TICK))
         return None if following is None else following - 1

@@ -12,7 +12,7 @@ import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.losses import OTHERS, Losses
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.windows.closed import Closed

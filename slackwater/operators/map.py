@@ -25,7 +25,7 @@ from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
 
 
-class Map(Unary):
+class MapPages(Unary):
     """Works on one page a run; its shelf is the sideline."""
 
     shelves: ClassVar[int] = 1

@@ -102,7 +102,7 @@ class Operator(ABC):
     makes_rows: ClassVar[bool] = False
     """Whether its pages are rows that it has made, not those of the page that it took."""
 
-    answers: ClassVar[bool] = False
+    ends_demand: ClassVar[bool] = False
     """Whether a demand ends here, though the operator has a feeder: it knows the time by itself."""
 
     ordered: ClassVar[bool] = False
@@ -151,7 +151,7 @@ class Operator(ABC):
         """Whether it holds something that only the passing of time lets out: then it sends a demand back."""
         return False
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """The least tick above this one to which time must come on its input to let something out.
 
         By default, any progress helps.
@@ -208,7 +208,7 @@ class Operator(ABC):
         """What the last `run` made of a page: the executor carries it back to the sources."""
         return []
 
-    def hear(self, report: WindowLosses) -> None:
+    def on_report(self, report: WindowLosses) -> None:
         """A report has come back to here; a source lets its policy learn from it."""
         return None
 
@@ -244,7 +244,7 @@ class Operator(ABC):
         """Continue from journaled states: a whole one, then the changes since."""
         return None
 
-    def watch(self, page: Page) -> None:
+    def observe(self, page: Page) -> None:
         """A source of its query has sent a page; for operators that stand on no arc."""
         return None
 
@@ -256,7 +256,7 @@ class Operator(ABC):
         """A query is gone: of the pages that a source has sent, only these still wait for somebody."""
         return None
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """It has been taken out of the graph: what it shares with others need not be for it any more."""
         return None
 

@@ -34,7 +34,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Referenced:
+class SourceRows:
     """Rows that stay where a source has them: files of the user, offsets of Kafka."""
 
     kind: ClassVar[str] = "referenced"
@@ -53,7 +53,7 @@ class Referenced:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedRows:
     """Rows that were written for the page."""
 
     kind: ClassVar[str] = "saved"
@@ -66,7 +66,7 @@ class Saved:
 
 
 @dataclass(frozen=True, eq=False)
-class InDriver:
+class DriverRows:
     """Rows in the driver, such as results of windows. Each is only equal to itself."""
 
     table: pa.Table = field(repr=False)
@@ -75,7 +75,7 @@ class InDriver:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class CachedRows:
     """Rows that the back end has in memory, or that its source hands over. Each is only equal to itself."""
 
     rows: object = field(repr=False)
@@ -95,8 +95,8 @@ class JoinOutput:
     """Names of the files, of both sides."""
 
 
-Location: TypeAlias = Referenced | Saved | InDriver | Held | JoinOutput
-_DURABLE: dict[str, type[Referenced] | type[Saved]] = {kind.kind: kind for kind in (Referenced, Saved)}
+Location: TypeAlias = SourceRows | SavedRows | DriverRows | CachedRows | JoinOutput
+_DURABLE: dict[str, type[SourceRows] | type[SavedRows]] = {kind.kind: kind for kind in (SourceRows, SavedRows)}
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Page:
     """Rows, where they are known and are not those that arrived."""
     size: int | None = field(default=None, compare=False)
     """About how many bytes its rows take where they lie; what is only to be done to them frees none."""
-    copy: Saved | None = field(default=None, compare=False)
+    copy: SavedRows | None = field(default=None, compare=False)
     """Where rows are durable that memory has too."""
 
     @property
@@ -150,7 +150,7 @@ class Page:
     @property
     def held(self) -> bool:
         """Whether memory has the rows as they are, also when they have been saved."""
-        return self.count is not None and isinstance(self.location, Held)
+        return self.count is not None and isinstance(self.location, CachedRows)
 
     @property
     def durable(self) -> bool:
@@ -163,10 +163,10 @@ class Page:
         return self._durable.folder if self._durable is not None and self.durable else None
 
     @property
-    def _durable(self) -> Referenced | Saved | None:
+    def _durable(self) -> SourceRows | SavedRows | None:
         if self.copy is not None:
             return self.copy
-        return self.location if isinstance(self.location, (Referenced, Saved)) else None
+        return self.location if isinstance(self.location, (SourceRows, SavedRows)) else None
 
     def to_json(self) -> dict[str, Any]:
         """The page as JSON values. Only for pages whose rows outlive the process."""

@@ -24,7 +24,7 @@ from slackwater.plan.nodes import AggregateNode
 from slackwater.plan.steps import Credible, Stamp, Step
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class _Shared:
+class _ArrivalState:
     """What the pages of one arrival share."""
 
     arrival: Arrival | None = None
@@ -57,7 +57,7 @@ class Pages:
         """`stores` makes what keeps the rows of operators. Without a back end nothing can run."""
         self._backend = backend
         self._stores = None if stores is None else stores(self)
-        self._shared: dict[Origin, _Shared] = {}
+        self._shared: dict[Origin, _ArrivalState] = {}
         self.guards: dict[str, AheadGuard] = {}
         """What judges times far ahead, by the label of a source."""
         self._origins = Counter[Origin]()
@@ -116,7 +116,7 @@ class Pages:
         guard, arrival = self.guards.get(page.origin.stream), self.arrival(page)
         if guard is None or arrival is None:
             return False
-        shared = self._shared.setdefault(page.origin, _Shared())
+        shared = self._shared.setdefault(page.origin, _ArrivalState())
         if shared.judged:
             return False
         shared.judged, limit = True, guard.limit(arrival, lambda: self._spread(page))
@@ -141,7 +141,7 @@ class Pages:
         """A job on a page has brought the statistics of its arrival along."""
         if arrival is None:
             return
-        shared = self._shared.setdefault(page.origin, _Shared())
+        shared = self._shared.setdefault(page.origin, _ArrivalState())
         if shared.unguarded is not None:
             ahead, shared.unguarded = arrival.missing - shared.unguarded.missing, None
             arrival = replace(arrival, ahead=ahead)
@@ -155,7 +155,7 @@ class Pages:
         self, page: Page, by: object, fold: Callable[[], dict[PaneKernel, Folded]]
     ) -> dict[PaneKernel, Folded]:
         """What a page came down to, for windows that share the work: the first that asks has it folded."""
-        shared, key = self._shared.setdefault(page.origin, _Shared()), (by, page.steps)
+        shared, key = self._shared.setdefault(page.origin, _ArrivalState()), (by, page.steps)
         if key not in shared.folded:
             shared.folded[key] = fold()
         return shared.folded[key]

@@ -24,7 +24,7 @@ UNTIL, AT, WHERE, QUERY = "until", "at", "where", "query"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProdRow:
     """What a row asks for: windows that end by `until` or that contain `at`, and groups that meet `where`."""
 
     until: int | None = None
@@ -39,7 +39,7 @@ class Asked:
 
 
 #: Asks the query of this name, or all (None), and says how many it fits.
-Send = Callable[[str | None, Asked], int]
+Send = Callable[[str | None, ProdRow], int]
 
 
 class ProdStream(Unary):
@@ -69,7 +69,7 @@ class ProdStream(Unary):
             if (self._by_time and at is None and until is None) or None not in (at, until):
                 self._refused += 1
                 continue
-            asked.append((row.get(f"__{QUERY}"), Asked(until, at, row.get(f"__{WHERE}"))))
+            asked.append((row.get(f"__{QUERY}"), ProdRow(until, at, row.get(f"__{WHERE}"))))
         for query, what in dict.fromkeys(asked):
             self._prods += 1
             self._refused += self._send(query, what) == 0

@@ -59,7 +59,7 @@ class Prodder(Operator):
         """Nothing waits for it."""
         raise AssertionError("a prodder has no input")
 
-    def watch(self, page: Page) -> None:
+    def observe(self, page: Page) -> None:
         """A source has sent a page; its largest time is known once it has been worked on."""
         self._learn()
         self.pages.hold(page)
@@ -135,7 +135,7 @@ class Prodder(Operator):
                 self._highest = max(arrival.highest, MIN_TICK if self._highest is None else self._highest)
         self._under_way = waiting
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """It need not learn from pages any more."""
         for page in self._under_way:
             self.pages.release(page)

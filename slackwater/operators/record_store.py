@@ -16,7 +16,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.frames import frame_of
 from slackwater.windows.per_row.count_windows import CountWindows
@@ -29,7 +29,7 @@ SPILLED = "spilled"
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class PageLateness:
     """How a page's rows lie to the heartbeat."""
 
     times: Ints
@@ -48,7 +48,7 @@ class RecordStore(Protocol):
         """Name of the store in the journal and in metrics."""
         ...
 
-    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> PageLateness:
         """Take a page; a late row counts for the windows of later rows (D3)."""
         ...
 
@@ -142,11 +142,11 @@ class ResidentRecords:
         """Rows that came since the journal was last written."""
         self._row_bytes = 0.0
 
-    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> PageLateness:
         """Put the page's rows into the slack buffer, and late ones into the window buffer."""
         return self.take(pages.rows_of(page, self.kernel).filter(pl.col(TIME).is_not_null()), heartbeat)
 
-    def take(self, rows: pl.DataFrame, heartbeat: int) -> Judged:
+    def take(self, rows: pl.DataFrame, heartbeat: int) -> PageLateness:
         """The same with rows that have a time."""
         rows = in_time_order(rows)
         time = rows[TIME].to_numpy()
@@ -158,7 +158,7 @@ class ResidentRecords:
             self._fresh.append(rows)
             self._row_bytes = max(self._row_bytes, rows.estimated_size() / rows.height)
         first = np.flatnonzero(np.diff(time, prepend=time[0] - 1)) if len(time) else np.empty(0, np.int64)
-        return Judged(time[first], np.diff(first, append=len(time)), late)
+        return PageLateness(time[first], np.diff(first, append=len(time)), late)
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Take rows out of the slack buffer, and merge their windows."""

@@ -28,27 +28,27 @@ from slackwater.operators.late_counts import SHOWN
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged, payload_rows
-from slackwater.operators.record_store import SPILLED, Judged, RecordStore, ResidentRecords
+from slackwater.operators.record_store import SPILLED, PageLateness, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceNumbers
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
 
 #: The largest number of lanes, for each costs about 3 ms a page. A source has its own until there are more sources.
 MOST_LANES = 32
-_NONE = Judged(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+_NONE = PageLateness(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 
 #: What became of a source's rows in a page: its lane; itself, and the time up to which rows were late; the rows.
-_Taken = tuple[int, tuple[str, int], Judged]
+_Taken = tuple[int, tuple[str, int], PageLateness]
 
 
 @dataclass
-class Lane:
+class SourceLane:
     """The rows of one source, or of several that then go by the least of their heartbeats."""
 
     store: RecordStore
@@ -96,7 +96,7 @@ class RollingAggregate(Unary):
         self._clock = clock
         self._limit, self._route_late = resident_limit, route_late
         self._large = False
-        self._lanes = [] if self._by_source else [Lane(self._new_store(0), by_row=False)]
+        self._lanes = [] if self._by_source else [SourceLane(self._new_store(0), by_row=False)]
         self._sources = SourceNumbers([])
         self._time = Punctuation.NONE
         self._given = 0
@@ -165,7 +165,7 @@ class RollingAggregate(Unary):
         (number,) = self._sources.meet([source], len(self._sources) + 1).tolist()
         place = int(number) % MOST_LANES
         if place == len(self._lanes):
-            self._lanes.append(Lane(self._new_store(place), by_row=True))
+            self._lanes.append(SourceLane(self._new_store(place), by_row=True))
         lane = self._lanes[place]
         if source not in lane.sources:
             lane.sources.append(source)
@@ -221,7 +221,7 @@ class RollingAggregate(Unary):
         """Whether rows wait for a heartbeat."""
         return any(lane.store.waiting for lane in self._lanes)
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """The time of the next row that waits in some lane."""
         times = (lane.store.next_time(tick) for lane in self._lanes)
         return min((time for time in times if time is not None), default=None)
@@ -302,7 +302,7 @@ class RollingAggregate(Unary):
         mine = [s for s in states if s.values["store"] == values["store"]]
         self._lanes = []
         for number, (sources, heartbeat, released, _) in enumerate(values["lanes"]):
-            lane = Lane(self._new_store(number), self._by_source, list(sources), heartbeat, released)
+            lane = SourceLane(self._new_store(number), self._by_source, list(sources), heartbeat, released)
             lane.store.restore(
                 [_of_lane(s, number) for s in mine if number < len(s.values["lanes"])], lane.released
             )

@@ -88,7 +88,7 @@ class RowsJoin(Several):
         """Whether rows wait for the heartbeats."""
         return self._rows.waiting
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """The time of the next row that waits."""
         return self._rows.next_time(tick)
 

@@ -29,7 +29,7 @@ from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed
@@ -126,7 +126,7 @@ class SessionAggregate(EarlyRows):
         """Whether a session is open."""
         return len(self._open.ends) > 0
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """When the next session is over."""
         ends = self._open.ends
         place = int(np.searchsorted(ends, tick, side="right"))

@@ -8,7 +8,7 @@ from slackwater.events import decision
 from slackwater.operators.backend import Folded, PartialsTooLarge
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
-from slackwater.windows.common_kernel import Shared, share
+from slackwater.windows.common_kernel import KernelGroup, share
 from slackwater.windows.kernel import PaneKernel
 
 
@@ -20,14 +20,14 @@ class SharedFold:
 
     def __init__(self) -> None:
         self._kernels: Counter[PaneKernel] = Counter()
-        self._sets: list[Shared] = []
+        self._sets: list[KernelGroup] = []
 
     def join(self, kernel: PaneKernel) -> None:
         """A window reads these pages too."""
         self._kernels[kernel] += 1
         self._sets = share(self._kernels)
 
-    def leave(self, kernel: PaneKernel) -> None:
+    def detach(self, kernel: PaneKernel) -> None:
         """One does so no more."""
         self._kernels -= Counter([kernel])
         self._sets = share(self._kernels)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import TIME
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 #: A page falls into about so many cells, and at most into four times as many.
 _CELLS_PER_PAGE = 16

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
+from slackwater.operators.batching import Batching, SinglePages, needs_at
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
+from slackwater.operators.policy_port import PolicyPort, Subscription
 from slackwater.operators.prod import Prod
-from slackwater.operators.promise import Follower, Promise
-from slackwater.operators.taking import OneByOne, Taking, needs_at
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
@@ -44,14 +44,16 @@ class Source(Unary):
         label: str,
         tracker: Tracker,
         needs: frozenset[str] = frozenset(),
-        taking: Taking | None = None,
+        batching: Batching | None = None,
         ahead: int | None = None,
         policy: str = "",
     ) -> None:
         super().__init__(label)
         self._guard = AheadGuard(ahead)
-        self._taking = taking or OneByOne()
-        self._promises, self._policy = {MAIN: Promise(tracker)}, policy  # in words: what another one learned goes
+        self._batching = batching or SinglePages()
+        self._ports = {MAIN: PolicyPort(tracker)}
+        #: In words: a port of another policy does not go on with what this one has learned.
+        self._policy = policy
         self._needs = self.asked = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
@@ -75,35 +77,40 @@ class Source(Unary):
         self._lateness = LatenessHistogram()
 
     def follow(
-        self, query: str, port: str, tracker: Tracker, follower: Follower, bound: Mapping[str, str] | None = None
+        self,
+        query: str,
+        port: str,
+        tracker: Tracker,
+        follower: Subscription,
+        bound: Mapping[str, str] | None = None,
     ) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already.
 
         `bound` names the streams that have bounds with each other, by the labels of their sources.
         """
-        if port not in self._promises:
-            self._promises[port] = Promise(tracker)
+        if port not in self._ports:
+            self._ports[port] = PolicyPort(tracker)
             if port in self._kept:
-                self._promises[port].tracker.restore(self._kept.pop(port))
-        self._promises[port].followers[query, follower.teller] = follower
-        self._promises[port].bound = dict(bound or {})
+                self._ports[port].tracker.restore(self._kept.pop(port))
+        self._ports[port].followers[query, follower.reporter] = follower
+        self._ports[port].bound = dict(bound or {})
         self._publish_asked()
 
     def unsubscribe(self, query: str) -> None:
         """A query is gone, and with its last query a policy that is not the stream's own."""
-        for port, promise in list(self._promises.items()):
-            promise.followers = {key: f for key, f in promise.followers.items() if key[0] != query}
-            if port != MAIN and not promise.followers:
-                del self._promises[port]
+        for port, policy_port in list(self._ports.items()):
+            policy_port.followers = {key: f for key, f in policy_port.followers.items() if key[0] != query}
+            if port != MAIN and not policy_port.followers:
+                del self._ports[port]
         self._publish_asked()
 
     def _publish_asked(self) -> None:
-        followers = (f for promise in self._promises.values() for f in promise.followers.values())
+        followers = (f for policy_port in self._ports.values() for f in policy_port.followers.values())
         self.asked = self._needs.union(*(follower.needs for follower in followers))
 
     def listen(self, sources: Mapping[str, Source]) -> None:
         """Be told of what comes to sources that have bounds with this one."""
-        for label in {label for promise in self._promises.values() for label in promise.bound}:
+        for label in {label for policy_port in self._ports.values() for label in policy_port.bound}:
             if label in sources:
                 sources[label]._listeners[self.label] = self
                 self._told_by[label] = sources[label]
@@ -119,9 +126,9 @@ class Source(Unary):
         earlier = [(label, arrival) for label, arrival in self._heard if arrival.at < before]
         self._heard = [(label, arrival) for label, arrival in self._heard if arrival.at >= before]
         for label, arrival in sorted(earlier, key=lambda heard: heard[1].at):
-            for promise in [p for p in self._promises.values() if label in p.bound]:
-                told = replace(arrival, at=arrival.at - promise.away(self._away))
-                promise.tracker.arrive_on(promise.bound[label], told)
+            for policy_port in [p for p in self._ports.values() if label in p.bound]:
+                told = replace(arrival, at=arrival.at - policy_port.away(self._away))
+                policy_port.tracker.arrive_on(policy_port.bound[label], told)
         return bool(earlier)
 
     def drop_pending(self, waiting: Set[int], now: int) -> None:
@@ -129,8 +136,8 @@ class Source(Unary):
         for page in [p for p in self._under_way if self.pages.arrival(p) is None and p.number not in waiting]:
             self._under_way.remove(page)
             self.pages.release(page)
-            for promise in self._promises.values():
-                promise.tracker.arrive(Arrival(0, 0, None, None, now - promise.away(self._away)))
+            for policy_port in self._ports.values():
+                policy_port.tracker.arrive(Arrival(0, 0, None, None, now - policy_port.away(self._away)))
 
     def on_restored_page(self, page: Page) -> None:
         """A page waits somewhere since before a restart: if it was under way, there is still something to learn."""
@@ -140,7 +147,7 @@ class Source(Unary):
 
     def prepare(self, page: Page, now: int) -> Page:
         """Stamp it, where time is internal, and say what will be asked of it."""
-        tracker = self._promises[MAIN].tracker
+        tracker = self._ports[MAIN].tracker
         if isinstance(tracker, StampTracker):
             page = page.stamped(tracker.stamp(now))
         self._announced += 1
@@ -158,7 +165,7 @@ class Source(Unary):
         if isinstance(inputs[0].peek(), (Punctuation, Prod)):
             super().run(inputs, emit)
             return
-        page, pages = self._taking.take(inputs[0], self.pages)
+        page, pages = self._batching.take(inputs[0], self.pages)
         if pages > 1:
             # Else one page of which a sketch is asked would have the rows of all others sketched too.
             page = replace(page, needs=needs_at(self.asked, self._takes))
@@ -171,13 +178,13 @@ class Source(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
-        for promise in self._promises.values():
-            promise.idle = False
+        for policy_port in self._ports.values():
+            policy_port.idle = False
         self._say(emit)
         self._send(page)
         self._lateness.admit(page.number, self._highest)
-        for port, promise in self._promises.items():
-            promise.tracker.admit(page.number)
+        for port, policy_port in self._ports.items():
+            policy_port.tracker.admit(page.number)
             emit(page, port)
 
     def output(self, times: Sequence[Punctuation]) -> None:
@@ -208,11 +215,11 @@ class Source(Unary):
         self._hear_bound(now)
         self._begin(now)
         self._seen = max(self._seen, now)
-        for promise in self._promises.values():
-            idle_at = self._idle_at(promise)
-            promise.idle = idle_at is not None and now >= idle_at
-            if promise.moves(now - promise.away(self._away), wanted):
-                promise.tracker.tick(now - promise.away(self._away))
+        for policy_port in self._ports.values():
+            idle_at = self._idle_at(policy_port)
+            policy_port.idle = idle_at is not None and now >= idle_at
+            if policy_port.moves(now - policy_port.away(self._away), wanted):
+                policy_port.tracker.tick(now - policy_port.away(self._away))
         self._say(emit)
 
     def _begin(self, now: int) -> None:
@@ -220,9 +227,9 @@ class Source(Unary):
         if self._quiet_since == MIN_TICK:
             self._quiet_since = now - self._away
 
-    def _idle_at(self, promise: Promise) -> int | None:
+    def _idle_at(self, policy_port: PolicyPort) -> int | None:
         """When the stream is idle by a policy, if nothing comes until then."""
-        silence = promise.tracker.silence
+        silence = policy_port.tracker.silence
         if silence is None or self._quiet_since == MIN_TICK or self._under_way or self._waiting:
             return None
         return self._quiet_since + silence + self._away
@@ -233,11 +240,11 @@ class Source(Unary):
             self._away += max(0, now - self._seen)
         self._seen = max(self._seen, now)
 
-    def hear(self, report: WindowLosses) -> None:
+    def on_report(self, report: WindowLosses) -> None:
         """A query tells what it made of a page: its policy learns from it."""
-        mine = [p for p in self._promises.values() if any(f.teller == report.query for f in p.followers.values())]
-        for promise in mine or [self._promises[MAIN]]:
-            promise.tracker.hear(report)
+        mine = [p for p in self._ports.values() if any(f.reporter == report.query for f in p.followers.values())]
+        for policy_port in mine or [self._ports[MAIN]]:
+            policy_port.tracker.hear(report)
 
     @property
     def highest(self) -> int | None:
@@ -248,25 +255,25 @@ class Source(Unary):
     def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
         """Close every window; if more rows may come, no window that has none yet."""
         self._learn()
-        for port, promise in self._promises.items():
+        for port, policy_port in self._ports.items():
             if for_good:
                 emit(Punctuation.END, port)
             elif last is not None:
                 # Rows of latent time have none yet: they count from the last stamp.
-                top = 0 if isinstance(promise.tracker, LatentTracker) else last
-                emit(Punctuation(Heartbeat(min(top + promise.reach, MAX_TICK - 1))), port)
+                top = 0 if isinstance(policy_port.tracker, LatentTracker) else last
+                emit(Punctuation(Heartbeat(min(top + policy_port.reach, MAX_TICK - 1))), port)
 
     def wake_at(self) -> int | None:
-        """When a policy's timeout, if any, runs out, or a promise falls due."""
-        promises = self._promises.values()
-        times = [t + p.away(self._away) for p in promises if (t := p.tracker.wake_at()) is not None]
-        times += [t for p in promises if not p.idle and (t := self._idle_at(p)) is not None]
+        """When a policy's timeout, if any, runs out, or one of its promises falls due."""
+        ports = self._ports.values()
+        times = [t + p.away(self._away) for p in ports if (t := p.tracker.wake_at()) is not None]
+        times += [t for p in ports if not p.idle and (t := self._idle_at(p)) is not None]
         return min([*times, *(arrival.at + 1 for _, arrival in self._heard)], default=None)
 
     def wake_for(self, wanted: Wanted) -> int | None:
         """When the clock alone brings a policy's heartbeat as far as it is wanted."""
-        promises = self._promises.values()
-        times = [t + p.away(self._away) for p in promises if (t := p.reaches(wanted)) is not None]
+        ports = self._ports.values()
+        times = [t + p.away(self._away) for p in ports if (t := p.reaches(wanted)) is not None]
         return min(times, default=None)
 
     def _learn(self) -> bool:
@@ -284,18 +291,18 @@ class Source(Unary):
             for listener in self._listeners.values():
                 listener._heard.append((self.label, arrival))
             with decisions_of(self.label):
-                for promise in self._promises.values():
-                    away = promise.away(self._away)
-                    promise.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
+                for policy_port in self._ports.values():
+                    away = policy_port.away(self._away)
+                    policy_port.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
         self._under_way = waiting
         return len(waiting) < before
 
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
         self._missing += arrival.missing - arrival.ahead
-        if not isinstance(self._promises[MAIN].tracker, LatentTracker):
+        if not isinstance(self._ports[MAIN].tracker, LatentTracker):
             self._lateness.arrive(page.number, arrival)
-        if any(p.tracker.promised_by_sender for p in self._promises.values()):
+        if any(p.tracker.promised_by_sender for p in self._ports.values()):
             self._behind += self._ungrammatical(page, arrival)
         if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):
             self._highest = arrival.highest
@@ -304,7 +311,7 @@ class Source(Unary):
         """Rows at or behind the punctuation that their own source had sent; costs a job where there are some."""
         if arrival.lowest is None:
             return 0
-        tracker = next(p.tracker for p in self._promises.values() if p.tracker.promised_by_sender)
+        tracker = next(p.tracker for p in self._ports.values() if p.tracker.promised_by_sender)
         sources, whole = tracker.by_source(), tracker.heartbeat
         if sources is None or arrival.sources is None:
             return self.pages.count(page, whole.tick) if arrival.lowest <= whole.tick else 0
@@ -315,15 +322,15 @@ class Source(Unary):
         return self.pages.count(page, sources.others, limits) if late else 0
 
     def _say(self, emit: Emit) -> None:
-        for port, promise in self._promises.items():
-            emit(promise.now(), port)
+        for port, policy_port in self._ports.items():
+            emit(policy_port.now(), port)
 
     def state(self, whole: bool) -> State:
         """Policy states and counts, all of it every time; arrays as tables, for a hundred thousand sources."""
         self._learn()
         policies = dict(self._kept)
-        for port, promise in self._promises.items():
-            policies[port] = promise.tracker.state()
+        for port, policy_port in self._ports.items():
+            policies[port] = policy_port.tracker.state()
         tables: dict[str, pa.Table] = {}
         for port, kept in policies.items():
             policies[port], large = parted(kept)
@@ -354,9 +361,9 @@ class Source(Unary):
             large = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().copy()
             self._kept[port][name] = large
         self._kept = {p: k for p, k in self._kept.items() if p != MAIN or values["policy"] == self._policy}
-        for port, promise in self._promises.items():
+        for port, policy_port in self._ports.items():
             if port in self._kept:
-                promise.tracker.restore(self._kept.pop(port))
+                policy_port.tracker.restore(self._kept.pop(port))
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
@@ -366,7 +373,7 @@ class Source(Unary):
         self._lateness.restore(values["lateness"])
         self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Nobody reads it: it need not be told of others any more."""
         for other in self._told_by.values():
             other._listeners.pop(self.label, None)
@@ -376,11 +383,11 @@ class Source(Unary):
 
     def metrics(self) -> dict[str, Any]:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
-        own = self._promises[MAIN]
+        own = self._ports[MAIN]
         figures: dict[str, Any] = {
             "highest": self._highest,
             "pages": self._pages,
-            **self._taking.metrics(),
+            **self._batching.metrics(),
             "rows": self._rows,
             # A page's rows are counted by the work on it, so its run does not know them.
             "rows_in": self._rows,
@@ -390,9 +397,9 @@ class Source(Unary):
             "idle": own.idle,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),
-            "policies": {port: p.tracker.metrics() for port, p in self._promises.items()},
+            "policies": {port: p.tracker.metrics() for port, p in self._ports.items()},
         }
-        slowest = {port: p.slowest() for port, p in self._promises.items() if p.by_source}
+        slowest = {port: p.slowest() for port, p in self._ports.items() if p.by_source}
         if any(slowest.values()):
             figures["slowest_sources"] = slowest
         if own.tracker.promised_by_sender:

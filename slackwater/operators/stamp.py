@@ -44,7 +44,7 @@ class TimeByClock(Unary):
 class ClockStamp(TimeByClock):
     """All rows of a page get one stamp: they are simultaneous."""
 
-    answers: ClassVar[bool] = True
+    ends_demand: ClassVar[bool] = True
 
     def __init__(self, label: str, clock: Clock) -> None:
         super().__init__(label)

@@ -127,7 +127,7 @@ class WindowAggregate(Unary):
         """Whether a window is open that has rows."""
         return not self._panes.empty
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """The last tick of the next window that may have rows."""
         span = self._panes.span()
         if span is None:
@@ -260,11 +260,11 @@ class WindowAggregate(Unary):
         assert isinstance(self._panes, ResidentPanes)
         decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._limit)
         self._panes = self.pages.stores.panes(self.label, self._panes, self._node.domain)
-        self.leave()
+        self.detach()
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Pages need not be folded for it any more."""
-        self._fold.leave(self._node.kernel.panes)
+        self._fold.detach(self._node.kernel.panes)
 
     def state(self, whole: bool) -> State:
         """Counts, the closed windows, and the store's own changes."""

@@ -158,7 +158,7 @@ class WindowJoin(Several):
         """Whether rows may come out alone."""
         return self._node.how != "semi" and any(self._kept.last(s) > self._decided[s] for s in self._node.lone)
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         """The next last instant of rows that may stay alone."""
         found = [self._kept.next_last(side, max(tick, self._decided[side])) for side in self._node.lone]
         return min((last for last in found if last is not None), default=None)

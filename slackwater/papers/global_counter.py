@@ -16,7 +16,7 @@ from slackwater.progress.bounds.environments import PerSource, best_of_page, fir
 from slackwater.progress.bounds.skew import Block, TuplePair
 from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import (
-    Named,
+    NamedValues,
     call,
     read,
     show,
@@ -25,7 +25,7 @@ from slackwater.progress.bounds.user_settings import (
     wall,
 )
 from slackwater.progress.policies import ENVIRONMENT, POLICIES, Policy, as_lengths, read_pair
-from slackwater.progress.sources import Ints, per_source, whole
+from slackwater.progress.source_numbers import Ints, per_source, whole
 from slackwater.progress.time import Span, TimeDomain
 
 Times = tuple[int, int]
@@ -112,7 +112,7 @@ def counter_bounds(
 class GlobalCounter(Environment):
     """Sources that stamp with tokens of one counter; see `global_counter`."""
 
-    processing: Times | Named[Times]
+    processing: Times | NamedValues[Times]
     counted: bool = False
 
     needs_sources: ClassVar[bool] = True

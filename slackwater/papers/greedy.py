@@ -10,10 +10,10 @@ from slackwater.scheduling.strategy import STRATEGIES
 class Greedy(BySlope):
     """By (1 - s) / t of an operator, wherever it stands: s its selectivity, t its seconds for a unit of input.
 
-    >>> from slackwater.scheduling.paths import Work
+    >>> from slackwater.scheduling.paths import PathWork
     >>> from slackwater.scheduling.strategy import Ready
     >>> greedy = Greedy()
-    >>> greedy.learn({"s": Work((), 0.1), "dull": Work(("s",), 1.0, 0.9), "end": Work(("dull",), 2.0)})
+    >>> greedy.learn({"s": PathWork((), 0.1), "dull": PathWork(("s",), 1.0, 0.9), "end": PathWork(("dull",), 2.0)})
     >>> greedy.first([Ready("dull", oldest=1), Ready("end", oldest=2)]).label
     'end'
     """

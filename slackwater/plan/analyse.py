@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.aggregates.first_last import from_one_row
 from slackwater.aggregates.over import has_over, taken_out
 from slackwater.aggregates.parse import parse_aggregate
@@ -25,16 +25,16 @@ from slackwater.plan import logical as L
 from slackwater.plan.attribute import apart
 from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
+from slackwater.plan.group_source import source_group
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import AggregateNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
-from slackwater.plan.sources import source_group
 from slackwater.plan.steps import Map, Where
-from slackwater.plan.time_kinds import check_time_kinds
-from slackwater.plan.unite import Analysed, united
+from slackwater.plan.time_domains import check_time_kinds
+from slackwater.plan.unite import AnalysedPlan, united
 from slackwater.plan.window_kinds import SessionNode
 from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
@@ -59,9 +59,9 @@ class Analysis:
 
     def __init__(self, types: Types) -> None:
         self._types = types
-        self._known: dict[tuple[L.Logical, bool], Analysed] = {}
+        self._known: dict[tuple[L.Logical, bool], AnalysedPlan] = {}
 
-    def of(self, query: L.Logical, as_rows: bool = False) -> Analysed:
+    def of(self, query: L.Logical, as_rows: bool = False) -> AnalysedPlan:
         """The plan of a query; with `as_rows`, of one whose results are the rows of another window."""
         key = (query, as_rows)
         if key not in self._known:
@@ -78,34 +78,34 @@ class Analysis:
         """The columns of a stored relation."""
         return self._types.stored(name).names
 
-    def _analyse(self, query: L.Logical, as_rows: bool) -> Analysed:
+    def _analyse(self, query: L.Logical, as_rows: bool) -> AnalysedPlan:
         try:
             return _ANALYSERS[type(query)](self, query, as_rows)
         except QueryError as error:
             error.nodes.append(query)
             raise
 
-    def _scan(self, query: L.Scan, as_rows: bool) -> Analysed:
-        return Analysed(*self._types.stream(query.stream))
+    def _scan(self, query: L.Scan, as_rows: bool) -> AnalysedPlan:
+        return AnalysedPlan(*self._types.stream(query.stream))
 
-    def _union(self, query: L.Union, as_rows: bool) -> Analysed:
+    def _union(self, query: L.Union, as_rows: bool) -> AnalysedPlan:
         return united([self.of(below, as_rows) for below in query.inputs])
 
-    def _join(self, query: L.Join, as_rows: bool) -> Analysed:
+    def _join(self, query: L.Join, as_rows: bool) -> AnalysedPlan:
         return joined([self.of(below, as_rows=True) for below in query.inputs], query)
 
-    def _join_stored(self, query: L.JoinStored, as_rows: bool) -> Analysed:
+    def _join_stored(self, query: L.JoinStored, as_rows: bool) -> AnalysedPlan:
         return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
 
-    def _where(self, query: L.Where, as_rows: bool) -> Analysed:
+    def _where(self, query: L.Where, as_rows: bool) -> AnalysedPlan:
         below = self.of(query.inputs[0], as_rows)
         if has_over(query.condition):
             return qualified(below, query.condition)
         check_condition(query.condition)
         where = StepNode((below.node,), Where(query.condition), below.node.schema, below.node.early_schema)
-        return Analysed(where, below.relation.where(query.condition))
+        return AnalysedPlan(where, below.relation.where(query.condition))
 
-    def _select(self, query: L.Select, as_rows: bool) -> Analysed:
+    def _select(self, query: L.Select, as_rows: bool) -> AnalysedPlan:
         below, columns = exploded(self.of(query.inputs[0], as_rows), query.columns)
         pairs = _named(columns, below.relation, "select", star=True)
         if not pairs:
@@ -117,10 +117,10 @@ class Analysis:
             return with_over(below, pairs, "select")
         return projection(below, pairs, "select")
 
-    def _sort(self, query: L.Sort, as_rows: bool) -> Analysed:
+    def _sort(self, query: L.Sort, as_rows: bool) -> AnalysedPlan:
         return sorted_results(self.of(query.inputs[0], as_rows), query)
 
-    def _map(self, query: L.Map, as_rows: bool) -> Analysed:
+    def _map(self, query: L.Map, as_rows: bool) -> AnalysedPlan:
         below = self.of(query.inputs[0], as_rows)
         if below.node.answers():
             raise QueryError(
@@ -129,11 +129,13 @@ class Analysis:
             )
         columns, schema = self._types.declared(query.schema, "map")
         _check_names([name for name, _ in columns], "map")
-        return Analysed(MapNode((below.node,), Map(query.function, columns, schema)), self._types.relation(schema))
+        return AnalysedPlan(
+            MapNode((below.node,), Map(query.function, columns, schema)), self._types.relation(schema)
+        )
 
     # --- aggregates
 
-    def window(self, rows: Analysed, window: L.Window) -> tuple[Analysed, WindowSpec | RollingSpec]:
+    def window(self, rows: AnalysedPlan, window: L.Window) -> tuple[AnalysedPlan, WindowSpec | RollingSpec]:
         """The rows of a window, with a time, and the arithmetic of the windows."""
         if rows.node.over_results:
             return with_gaps(rows, outer_spec(rows.node, window))
@@ -144,9 +146,9 @@ class Analysis:
             for stream in streams_of(rows.node):
                 self._types.check_policy(replace(stream, disorder=window.disorder))
         spec = spec_of(rows.node, window)
-        return with_gaps(Analysed(StampNode((rows.node,)), rows.relation) if rows.node.latent else rows, spec)
+        return with_gaps(AnalysedPlan(StampNode((rows.node,)), rows.relation) if rows.node.latent else rows, spec)
 
-    def groups(self, rows: Analysed, groups: Sequence[L.Column]) -> tuple[Group, ...]:
+    def groups(self, rows: AnalysedPlan, groups: Sequence[L.Column]) -> tuple[Group, ...]:
         """The groups of a window."""
         pairs = _named(groups, rows.relation, "group_by")
         for (written, _), (name, text) in zip(groups, pairs, strict=True):
@@ -157,7 +159,7 @@ class Analysis:
             check_of_one_row(*pair, "group_by")
         return tuple(Group(*pair) for pair in pairs)
 
-    def rows_of(self, query: L.Logical) -> Analysed:
+    def rows_of(self, query: L.Logical) -> AnalysedPlan:
         """A query's rows, for a window over them."""
         rows = self.of(query, as_rows=True)
         if rows.node.answers():
@@ -167,7 +169,7 @@ class Analysis:
             )
         return rows
 
-    def _aggregate(self, query: L.Aggregate, as_rows: bool) -> Analysed:
+    def _aggregate(self, query: L.Aggregate, as_rows: bool) -> AnalysedPlan:
         if not query.aggregates:
             raise QueryError("agg() needs at least one aggregate, as in agg(n='count(*)')")
         rows = self.rows_of(query.inputs[0])
@@ -196,10 +198,12 @@ class Analysis:
         _check_early_names(plan)
         return self._finished(plan, groups, query, expressions, as_rows)
 
-    def _aggregates(self, relation: Relation, query: L.Aggregate) -> tuple[tuple[Aggregate, ...], dict[str, str]]:
+    def _aggregates(
+        self, relation: Relation, query: L.Aggregate
+    ) -> tuple[tuple[AggregateFunction, ...], dict[str, str]]:
         """The aggregates, hidden ones last, and the expressions over them by name."""
 
-        def parsed(name: str, written: str, call: str, hidden: str | None = None) -> Aggregate:
+        def parsed(name: str, written: str, call: str, hidden: str | None = None) -> AggregateFunction:
             def type_of(sql: str) -> pa.DataType:
                 return relation.compared_type_of(sql, f"{name}=", written)
 
@@ -219,7 +223,7 @@ class Analysis:
             return aggregate if hidden is None else replace(aggregate, name=hidden)
 
         names = {text: name for name, written in query.aggregates if (text := spelled(written)) is not None}
-        aggregates: list[Aggregate] = []
+        aggregates: list[AggregateFunction] = []
         expressions: dict[str, str] = {}
         for name, written in query.aggregates:
             parts = split(written, names)
@@ -239,12 +243,12 @@ class Analysis:
         query: L.Aggregate,
         expressions: dict[str, str],
         as_rows: bool,
-    ) -> Analysed:
+    ) -> AnalysedPlan:
         """The results, with expressions over aggregates in the order of the user's columns."""
         node: PlanNode = plan.as_rows() if as_rows else plan
         relation = self._types.relation(node.schema)
         if not expressions:
-            return Analysed(node, relation)
+            return AnalysedPlan(node, relation)
         columns = [*row_columns(plan.kernel)]
         for name, written in query.aggregates:
             if name in expressions:
@@ -254,12 +258,12 @@ class Analysis:
         pairs = tuple((name, expressions.get(name, f"`{name}`")) for name in names)
         if not node.answers():
             pairs += ((WINDOW_START, WINDOW_START), (WINDOW_END, WINDOW_END))
-        return projection(Analysed(node, relation), pairs, "agg")
+        return projection(AnalysedPlan(node, relation), pairs, "agg")
 
-    def _windowed_by(self, rows: Analysed, window: L.Window) -> Analysed:
+    def _windowed_by(self, rows: AnalysedPlan, window: L.Window) -> AnalysedPlan:
         """The same rows over streams whose time is another attribute (S4's WATTR), with a heartbeat of its own."""
         assert window.wattr is not None
-        return Analysed(
+        return AnalysedPlan(
             rows.node.by_attribute(window.wattr, lambda stream, written: self._by(stream, written, window)),
             rows.relation,
         )
@@ -294,7 +298,7 @@ def _in_clause(clause: str) -> Iterator[None]:
 
 
 #: Checks a logical node and gives its plan; with `as_rows`, the plan of rows for another window.
-Analyser = Callable[[Analysis, Any, bool], Analysed]
+Analyser = Callable[[Analysis, Any, bool], AnalysedPlan]
 #: What checks each kind of logical node.
 _ANALYSERS: dict[type[Any], Analyser] = {
     L.Scan: Analysis._scan,

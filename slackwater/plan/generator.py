@@ -15,7 +15,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.nodes import StepNode
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.plan.steps import Explode
-from slackwater.plan.unite import Analysed
+from slackwater.plan.unite import AnalysedPlan
 
 #: Spark's functions that give several rows for one.
 GENERATORS = frozenset(
@@ -57,7 +57,7 @@ def generator(name: str | None, sql: str) -> Generator | None:
     return Generator(sql[: tokens[closing].end + 1], tuple(n.strip(" `") for n in written or names))
 
 
-def exploded(below: Analysed, columns: Sequence[L.Column]) -> tuple[Analysed, tuple[L.Column, ...]]:
+def exploded(below: AnalysedPlan, columns: Sequence[L.Column]) -> tuple[AnalysedPlan, tuple[L.Column, ...]]:
     """The rows after the generator of a projection, and the projection over them."""
     found = [(at, call) for at, column in enumerate(columns) if (call := generator(*column)) is not None]
     if not found:
@@ -83,7 +83,7 @@ def exploded(below: Analysed, columns: Sequence[L.Column]) -> tuple[Analysed, tu
     node = StepNode((below.node,), step, pa.schema([*below.node.schema, *fields]))
     made = [(name, f"`{column}`") for name, column in zip(given, hidden, strict=True)]
     before, after = (_without_star(part, below.relation.names) for part in (columns[:at], columns[at + 1 :]))
-    return Analysed(node, relation), (*before, *made, *after)
+    return AnalysedPlan(node, relation), (*before, *made, *after)
 
 
 def _without_star(columns: Sequence[L.Column], names: Sequence[str]) -> list[L.Column]:

@@ -13,13 +13,13 @@ from slackwater.errors import QueryError, QueryWarning, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.plan.expressions import check_of_one_row
 from slackwater.plan.join_condition import Distance, distance
-from slackwater.plan.join_node import Alive, JoinNode
+from slackwater.plan.join_node import JoinNode, Lifetime
 from slackwater.plan.node import PlanNode, check_domains
 from slackwater.plan.nodes import StampNode, StepNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.steps import JoinTable
-from slackwater.plan.time_kinds import check_latent
-from slackwater.plan.unite import Analysed
+from slackwater.plan.time_domains import check_latent
+from slackwater.plan.unite import AnalysedPlan
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 
 #: The kinds of joins, in the words of Spark and SQL.
@@ -55,7 +55,7 @@ class _Matched:
         return schema_of(self.relation, [name for name, _ in self.columns])
 
 
-def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
+def joined(parts: Sequence[AnalysedPlan], query: L.Join) -> AnalysedPlan:
     """The join of two analysed sides."""
     how = kind_of(query.how)
     for part in parts:
@@ -67,7 +67,7 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
     check_domains([part.node for part in parts], "join()")
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
-    left, right = (Analysed(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
+    left, right = (AnalysedPlan(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
     matched = _match(left.relation, right.relation, query.on, how)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
@@ -84,10 +84,10 @@ def joined(parts: Sequence[Analysed], query: L.Join) -> Analysed:
         (left.node.schema, node.schema),
         _written(query.on),
     )
-    return Analysed(join, matched.relation)
+    return AnalysedPlan(join, matched.relation)
 
 
-def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Analysed:
+def joined_stored(below: AnalysedPlan, table: Relation, query: L.JoinStored) -> AnalysedPlan:
     """The join of a stream with a stored relation."""
     how = kind_of(query.how)
     if below.node.answers():
@@ -102,7 +102,7 @@ def joined_stored(below: Analysed, table: Relation, query: L.JoinStored) -> Anal
     texts = dict(pairs)
     stored = tuple((name, texts[sql.strip("`")]) for name, sql in matched.right)
     step = JoinTable(query.table, how, matched.condition, stored, matched.columns, _written(query.on))
-    return Analysed(StepNode((below.node,), step, matched.schema), matched.relation)
+    return AnalysedPlan(StepNode((below.node,), step, matched.schema), matched.relation)
 
 
 def kind_of(how: object) -> str:
@@ -124,7 +124,7 @@ def _projected(table: Relation, columns: Sequence[L.Column]) -> list[tuple[str, 
     return [(table.name_of(sql, "join") if name is None else name, sql) for name, sql in columns]
 
 
-def _sides(nodes: tuple[PlanNode, PlanNode], query: L.Join, said: Distance) -> tuple[Alive, Alive]:
+def _sides(nodes: tuple[PlanNode, PlanNode], query: L.Join, said: Distance) -> tuple[Lifetime, Lifetime]:
     """How long rows of both sides find partners, given what the condition says of their times."""
     domain, limits = nodes[0].domain, (said.after, said.before)
     if query.within is None:
@@ -155,10 +155,10 @@ def _warn(text: str) -> None:
     warnings.warn(f"join(): {text}", QueryWarning, stacklevel=2)
 
 
-def _until(distance: int) -> Alive:
+def _until(distance: int) -> Lifetime:
     """A row lives for a half-open range, so one more tick includes the end."""
     length = max(distance, 0) + 1
-    return Alive(length, longest=length, closed=True)
+    return Lifetime(length, longest=length, closed=True)
 
 
 def _distance(domain: TimeDomain, length: Span) -> int:
@@ -173,14 +173,14 @@ def _distance(domain: TimeDomain, length: Span) -> int:
     return ticks
 
 
-def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None, one_end: bool) -> Alive:
+def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None, one_end: bool) -> Lifetime:
     """How long rows of a side find partners; `limit` is how much later the condition lets these be."""
     if window is None:
         if limit is not None:
             return _until(limit)
         if node.over_results and not one_end:
-            return Alive(1, longest=1)  # results of windows that end together
-        return Alive(
+            return Lifetime(1, longest=1)  # results of windows that end together
+        return Lifetime(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
         )
     if window.gap is not None:
@@ -203,16 +203,16 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
     if (window.range is None) == (window.rows is None):
         raise QueryError(f"join(): {_SAY_WINDOW}")
     if window.rows is not None:
-        return Alive(rows=_count(window.rows))
+        return Lifetime(rows=_count(window.rows))
     return _of_range(node.domain, window)
 
 
-def _of_range(domain: TimeDomain, window: L.Window) -> Alive:
+def _of_range(domain: TimeDomain, window: L.Window) -> Lifetime:
     assert window.range is not None
     length = 1 if window.range == L.NOW else domain.span(window.range, "range")
     if length <= 0:
         raise QueryError(f"join(): range={window.range!r} must be positive; {_SAY_WINDOW}")
-    return Alive(length, longest=length)
+    return Lifetime(length, longest=length)
 
 
 def _count(rows: object) -> int:

@@ -18,7 +18,7 @@ from slackwater.progress.time import TimeDomain
 
 
 @dataclass(frozen=True)
-class Alive:
+class Lifetime:
     """How long a row of one side of a join finds partners, counted from its own time."""
 
     range: int | None = None
@@ -55,7 +55,7 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
     keeps_rows: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
     how: str
-    sides: tuple[Alive, Alive]
+    sides: tuple[Lifetime, Lifetime]
     condition: str | None
     """Spark SQL over the columns of both sides, whose names differ; None for every pair."""
     columns: tuple[tuple[str, str], ...]

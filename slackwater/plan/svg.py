@@ -14,7 +14,7 @@ _WIDTH = 64
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _BoxPosition:
     box: Box
     lines: list[str]
     x: float
@@ -56,16 +56,16 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.5
 
 
-def _placed(layers: list[list[Box]]) -> dict[str, _Placed]:
+def _placed(layers: list[list[Box]]) -> dict[str, _BoxPosition]:
     sizes = {box.label: _size(box) for layer in layers for box in layer}
     widths = [sum(sizes[b.label][1] for b in layer) + _GAP * (len(layer) - 1) for layer in layers]
     whole, y = max(widths, default=0.0), float(_GAP)
-    placed: dict[str, _Placed] = {}
+    placed: dict[str, _BoxPosition] = {}
     for layer, width in zip(layers, widths, strict=True):
         x = _GAP + (whole - width) / 2
         for box in layer:
             lines, own, height = sizes[box.label]
-            placed[box.label] = _Placed(box, lines, x, y, own, height)
+            placed[box.label] = _BoxPosition(box, lines, x, y, own, height)
             x += own + _GAP
         y += max(sizes[b.label][2] for b in layer) + _STEP
     return placed
@@ -77,7 +77,7 @@ def _size(box: Box) -> tuple[list[str], float, float]:
     return lines, longest * _CHARACTER + 2 * _PADDING, (1 + len(lines)) * _LINE + 2 * _PADDING
 
 
-def _drawn(p: _Placed) -> str:
+def _drawn(p: _BoxPosition) -> str:
     frame = tag("rect", x=p.x, y=p.y, width=p.width, height=p.height, rx=5)
     lines = [(p.box.label, {"class_": "label"}), *((words, {"xml:space": "preserve"}) for words in p.lines)]
     texts = [
@@ -87,7 +87,7 @@ def _drawn(p: _Placed) -> str:
     return "\n".join([frame, *texts])
 
 
-def _arrow(above: _Placed, below: _Placed) -> str:
+def _arrow(above: _BoxPosition, below: _BoxPosition) -> str:
     x0, y0 = above.x + above.width / 2, above.y + above.height
     x1, y1 = below.x + below.width / 2, below.y
     middle = (y0 + y1) / 2

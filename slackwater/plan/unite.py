@@ -11,25 +11,25 @@ from slackwater.plan.nodes import StepNode, UnionNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select
-from slackwater.plan.time_kinds import check_latent
+from slackwater.plan.time_domains import check_latent
 from slackwater.windows.results import RESULT_COLUMNS
 
 
 @dataclass(frozen=True)
-class Analysed:
+class AnalysedPlan:
     """A plan, and its rows as a relation on which expressions can be tried."""
 
     node: PlanNode
     relation: Relation
 
-    def projected(self, columns: Pairs, what: str, kind: type[Select] = Select) -> Analysed:
+    def projected(self, columns: Pairs, what: str, kind: type[Select] = Select) -> AnalysedPlan:
         """The rows with these columns, by name and Spark SQL, by this kind of step."""
         relation = self.relation.select(columns, what)
         schema = schema_of(relation, [name for name, _ in columns])
-        return Analysed(StepNode((self.node,), kind(columns), schema), relation)
+        return AnalysedPlan(StepNode((self.node,), kind(columns), schema), relation)
 
 
-def united(parts: Sequence[Analysed]) -> Analysed:
+def united(parts: Sequence[AnalysedPlan]) -> AnalysedPlan:
     """The rows of all parts with the columns of the first part, matched by name."""
     if len(parts) < 2:
         raise QueryError("union() needs another stream, as in flights.union(trains)")
@@ -53,7 +53,7 @@ def united(parts: Sequence[Analysed]) -> Analysed:
         for part, own_names, types in zip(parts, own, casts, strict=True)
     ]
     same = parts[0].node.schema if inputs[0] is parts[0].node else inputs[0].schema
-    return Analysed(UnionNode(tuple(inputs), same), relation)
+    return AnalysedPlan(UnionNode(tuple(inputs), same), relation)
 
 
 def _named(node: PlanNode) -> str:
@@ -61,7 +61,7 @@ def _named(node: PlanNode) -> str:
     return ", ".join(stream.declared for stream in streams_of(node))
 
 
-def _own_names(first: Analysed, part: Analysed) -> list[str]:
+def _own_names(first: AnalysedPlan, part: AnalysedPlan) -> list[str]:
     """The names of a part's columns in the order of the first one's; Spark does not look at their case."""
     own, others = ({n.lower(): n for n in p.relation.names} for p in (part, first))
     for lacks, has, by in ((part, first, others.keys() - own.keys()), (first, part, own.keys() - others.keys())):
@@ -79,7 +79,7 @@ def _renamed(names: Sequence[str], own: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _brought(
-    part: Analysed, names: list[str], own: list[str], types: dict[str, str], relation: Relation
+    part: AnalysedPlan, names: list[str], own: list[str], types: dict[str, str], relation: Relation
 ) -> PlanNode:
     """A part with the columns of the union."""
     if part.relation.names == names and not types:

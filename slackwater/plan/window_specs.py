@@ -10,7 +10,7 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.node import PlanNode
 from slackwater.plan.steps import Where
-from slackwater.plan.unite import Analysed
+from slackwater.plan.unite import AnalysedPlan
 from slackwater.plan.window_kinds import GapNode
 from slackwater.windows.per_row.rolling import RollingSpec, window_spec
 from slackwater.windows.sessions import SessionSpec
@@ -76,10 +76,10 @@ def _nearest(node: PlanNode) -> Iterator[WindowSpec]:
             yield from _nearest(below)
 
 
-def with_gaps(rows: Analysed, spec: WindowSpec | RollingSpec) -> tuple[Analysed, WindowSpec | RollingSpec]:
+def with_gaps(rows: AnalysedPlan, spec: WindowSpec | RollingSpec) -> tuple[AnalysedPlan, WindowSpec | RollingSpec]:
     """The rows without those that lie between windows."""
     if isinstance(spec, RollingSpec) or spec.slide <= spec.range:
         return rows, spec
     node, slide = rows.node, spec.slide
     inside = Where(f"{TIME} IS NULL OR (({TIME} - {spec.offset}) % {slide} + {slide}) % {slide} < {spec.range}")
-    return Analysed(GapNode((node,), inside, node.schema, node.early_schema), rows.relation), spec
+    return AnalysedPlan(GapNode((node,), inside, node.schema, node.early_schema), rows.relation), spec

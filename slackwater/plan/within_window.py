@@ -16,7 +16,7 @@ from slackwater.plan.nodes import StepNode
 from slackwater.plan.relation import Relation
 from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Over, Select, Sort, Where
-from slackwater.plan.unite import Analysed
+from slackwater.plan.unite import AnalysedPlan
 from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START
 
 #: The name of a column that only a condition uses. Users cannot write such names.
@@ -31,11 +31,11 @@ _DIRECTION = re.compile(r"(?:\s+(asc|desc))?(?:\s+nulls\s+(first|last))?\s*\Z", 
 _BOUNDS = frozenset((WINDOW_START, WINDOW_END))
 
 
-def whole_windows(rows: Analysed, what: str, of_rows: str) -> Analysed:
+def whole_windows(rows: AnalysedPlan, what: str, of_rows: str) -> AnalysedPlan:
     """The same results, with all of a window in one page; `of_rows` is what to say of rows that are no results."""
     node = rows.node.whole_windows()
     if node is not None and WINDOW_START in rows.relation.names:
-        return Analysed(node, rows.relation)
+        return AnalysedPlan(node, rows.relation)
     if node is not None:
         raise QueryError(f"{what} works on the results of each window; keep {WINDOW_START} in the select before it")
     if len(rows.node.answers()) > 1:
@@ -51,7 +51,7 @@ def whole_windows(rows: Analysed, what: str, of_rows: str) -> Analysed:
     raise QueryError(of_rows)
 
 
-def sorted_results(rows: Analysed, query: L.Sort) -> Analysed:
+def sorted_results(rows: AnalysedPlan, query: L.Sort) -> AnalysedPlan:
     """The results of each window in order."""
     what = "limit" if not query.order else "order_by"
     if query.limit is not None and (type(query.limit) is not int or query.limit < 1):
@@ -65,7 +65,7 @@ def sorted_results(rows: Analysed, query: L.Sort) -> Analysed:
         rows.relation.compared_type_of(sql, "order_by", written)
     order += [(f"`{name}`", False, False) for name in tie_breakers(rows.relation)]
     step = Sort(tuple(order), query.limit, ", ".join(query.order) or "all columns")
-    return Analysed(StepNode((rows.node,), step, rows.node.schema, rows.node.early_schema), rows.relation)
+    return AnalysedPlan(StepNode((rows.node,), step, rows.node.schema, rows.node.early_schema), rows.relation)
 
 
 def directed(text: str) -> bool:
@@ -93,7 +93,7 @@ def tie_breakers(relation: Relation) -> list[str]:
     return [name for name in names if is_value(relation.type_of(f"`{name}`", name))]
 
 
-def with_over(rows: Analysed, pairs: Pairs, what: str) -> Analysed:
+def with_over(rows: AnalysedPlan, pairs: Pairs, what: str) -> AnalysedPlan:
     """A projection of results in which some columns have OVER (…)."""
     written = next(_written(what, *pair) for pair in pairs if has_over(pair[1]))
     rows = whole_windows(
@@ -124,18 +124,18 @@ def check_over(sql: str, written: str) -> None:
             )
 
 
-def qualified(rows: Analysed, condition: str) -> Analysed:
+def qualified(rows: AnalysedPlan, condition: str) -> AnalysedPlan:
     """The results that meet a condition with OVER (…): SQL's QUALIFY."""
     rest, calls = taken_out(condition, _HIDDEN)
     names = rows.relation.names
     same = tuple((name, f"`{name}`") for name in names)
     over = with_over(rows, (*same, *calls), "where")
     where = StepNode((over.node,), Where(rest), over.node.schema, over.node.early_schema)
-    return projection(Analysed(where, over.relation.where(rest)), same, "where")
+    return projection(AnalysedPlan(where, over.relation.where(rest)), same, "where")
 
 
-def projection(rows: Analysed, pairs: Pairs, what: str, kind: type[Select] = Select) -> Analysed:
+def projection(rows: AnalysedPlan, pairs: Pairs, what: str, kind: type[Select] = Select) -> AnalysedPlan:
     """Other columns of results, or of the rows that results have become."""
     if rows.node.answers():
-        return Analysed(*results_select(rows.node, rows.relation, pairs, what, kind))
+        return AnalysedPlan(*results_select(rows.node, rows.relation, pairs, what, kind))
     return rows.projected(pairs, what, kind)

@@ -12,7 +12,7 @@ import numpy as np
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.progress.time import LONGEST_SPAN, MIN_TICK, Span, TimeDomain
 
 #: How far ahead rows may be where the user does not say. Clocks in a wrong time zone are within 14 hours; a corrupt

@@ -11,7 +11,7 @@ import numpy as np
 from datasketches import kll_doubles_sketch
 from numpy.typing import NDArray
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 #: Accuracy of the sketch of times: ranks are off by about a thousandth. A larger one costs no more time.
 SKETCH_K = 4096

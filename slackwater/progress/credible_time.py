@@ -9,7 +9,7 @@ import numpy as np
 
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: Usual advances (nine of ten are shorter): an advance of the reference that is longer than this many is a jump.
 JUMP = 4.0

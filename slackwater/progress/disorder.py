@@ -12,7 +12,7 @@ import numpy as np
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 

@@ -8,7 +8,7 @@ import datasketches as ds
 import numpy as np
 
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 #: Bins for each doubling of lateness: a quantile is off by at most a twelfth.
 _FINE = 8

@@ -12,8 +12,8 @@ from slackwater.errors import QueryError
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
 from slackwater.progress.bounds.punctuated import punctuated
-from slackwater.progress.bounds.skew_policy import Skew, Timed, skew
-from slackwater.progress.bounds.user_settings import Named
+from slackwater.progress.bounds.skew_policy import Skew, TimedPair, skew
+from slackwater.progress.bounds.user_settings import NamedValues
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
@@ -22,8 +22,8 @@ from slackwater.progress.silence import NEVER
 
 def as_lengths(written: Any) -> Any:
     """Microseconds of the wall clock as lengths of time, alone, in pairs and by name."""
-    if isinstance(written, Named):
-        return Named(tuple((name, as_lengths(value)) for name, value in written.items))
+    if isinstance(written, NamedValues):
+        return NamedValues(tuple((name, as_lengths(value)) for name, value in written.items))
     if isinstance(written, tuple):
         return tuple(map(as_lengths, written))
     return written if written is None else timedelta(microseconds=written)
@@ -33,7 +33,7 @@ def _skew_bounds(policy: Skew) -> Any:
     """Bounds by pairs of sources; a matrix of one bound for a stream that is one source."""
 
     def bound(written: Any) -> Any:
-        return (as_lengths(written.t), written.delta) if isinstance(written, Timed) else written
+        return (as_lengths(written.t), written.delta) if isinstance(written, TimedPair) else written
 
     bounds = {pair: [bound(each) for each in several] for pair, several in policy.bounds}
     return [[bounds.get(("", ""), [])]] if policy.sources is None else bounds

@@ -16,7 +16,7 @@ import numpy as np
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.intervals import Intervals, in_both, united
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 

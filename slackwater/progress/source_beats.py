@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 #: Names in a page from which on they are looked up together.
 MANY = 1_000

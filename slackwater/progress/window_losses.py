@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,10 +22,10 @@ from slackwater.scheduling.strategy import STRATEGIES, Ready
 class Chain(BySlope):
     """By the segments of the lower envelope.
 
-    >>> from slackwater.scheduling.paths import Work
+    >>> from slackwater.scheduling.paths import PathWork
     >>> from slackwater.scheduling.strategy import Ready
     >>> chain = Chain()
-    >>> chain.learn({"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)})
+    >>> chain.learn({"s": PathWork((), 0.0), "where": PathWork(("s",), 1.0, 0.2), "map": PathWork(("where",), 5.0)})
     >>> chain.segment("where").labels, chain.ends_segment("where")
     (('s', 'where'), True)
     >>> chain.first([Ready("map", oldest=1), Ready("where", oldest=2)]).label

@@ -20,7 +20,7 @@ MOST_PATHS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PathWork:
     """An operator of the plan, as far as charts depend on it."""
 
     inputs: tuple[str, ...] = ()
@@ -38,10 +38,10 @@ class Work:
 
 
 #: The operators of all plans by label, feeders first. What feeds several is one operator.
-Plan = Mapping[str, Work]
+Plan = Mapping[str, PathWork]
 
 
-class Fed(Protocol):
+class PlanOperator(Protocol):
     """An operator of a plan that says what feeds it."""
 
     @property
@@ -50,7 +50,7 @@ class Fed(Protocol):
         ...
 
 
-def readers(plan: Mapping[str, Fed]) -> dict[str, list[str]]:
+def readers(plan: Mapping[str, PlanOperator]) -> dict[str, list[str]]:
     """The operators that each one feeds."""
     fed: dict[str, list[str]] = {label: [] for label in plan}
     for label, work in plan.items():
@@ -126,29 +126,29 @@ def remaining(plan: Plan) -> dict[str, float]:
     return seconds
 
 
-def _filled(plan: Plan) -> dict[str, Work]:
+def _filled(plan: Plan) -> dict[str, PathWork]:
     """The plan with the mean cost for the operators that nothing is known of."""
     costs = [work.cost for work in plan.values() if work.cost is not None]
     usual = sum(costs) / len(costs) if costs else _SOME
     return {
         label: work
         if work.cost is not None
-        else Work(work.inputs, usual, work.selectivity, work.growth, work.width, work.longest)
+        else PathWork(work.inputs, usual, work.selectivity, work.growth, work.width, work.longest)
         for label, work in plan.items()
     }
 
 
-def _cost(work: Work) -> float:
+def _cost(work: PathWork) -> float:
     assert work.cost is not None
     return work.cost
 
 
-def rows_out(work: Work) -> float:
+def rows_out(work: PathWork) -> float:
     """Rows out for each in; what comes from a source goes to all its readers."""
     return 1.0 if work.selectivity is None or not work.inputs else work.selectivity
 
 
-def _size(work: Work, in_bytes: bool) -> float:
+def _size(work: PathWork, in_bytes: bool) -> float:
     if in_bytes and work.growth is not None and work.inputs:
         return work.growth
     return rows_out(work)

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.errors import QueryError
 from slackwater.scheduling.chart import ProgressChart
-from slackwater.scheduling.paths import Work, paths
+from slackwater.scheduling.paths import PathWork, paths
 from slackwater.svg import document, line, tag, text
 
 _COLUMNS, _LINES = 60, 11
@@ -21,7 +21,7 @@ def explain_charts(operators: Mapping[str, Mapping[str, Any]], format: str = "te
         raise QueryError(f"format={format!r}: a progress chart is drawn as 'text' or 'svg'")
     charted = {label: figures for label, figures in operators.items() if figures["charted"]}
     plan = {
-        label: Work(tuple(feed for feed in figures["feeds"] if feed in charted), **figures["charted"])
+        label: PathWork(tuple(feed for feed in figures["feeds"] if feed in charted), **figures["charted"])
         for label, figures in charted.items()
     }
     return drawn(paths(plan))

@@ -16,7 +16,7 @@ from slackwater.sql.expression import Expression
 from slackwater.sql.items import Item
 from slackwater.sql.order_by import Comparison
 from slackwater.sql.relations import From
-from slackwater.sql.source import Source, Span
+from slackwater.sql.source import Span, SqlText
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery
 from slackwater.sql.window import SPARK_WINDOWS, WindowClause, spark_window
@@ -68,7 +68,7 @@ class WindowQuery:
         self._having = clauses.having
         self._comparison = clauses.comparison
         self._locations = locations
-        self._source: Source = locations.source
+        self._source: SqlText = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
         self._hidden: list[tuple[str, Expression]] = []
         written = [g for g in clauses.groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]

@@ -10,8 +10,8 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 def conjuncts(condition: Expression) -> list[Expression]:
     """The parts between the ANDs outside of parentheses; the whole condition if there is an OR outside of them.
 
-    >>> from slackwater.sql.source import Source
-    >>> source = Source("a = b AND c BETWEEN 1 AND 2 AND (d OR e)")
+    >>> from slackwater.sql.source import SqlText
+    >>> source = SqlText("a = b AND c BETWEEN 1 AND 2 AND (d OR e)")
     >>> [part.text for part in conjuncts(Expression(source, tuple(source.tokens)))]
     ['a = b', 'c BETWEEN 1 AND 2', '(d OR e)']
     """

@@ -9,7 +9,7 @@ from typing import NoReturn, TypeVar
 from sqlglot import Token, TokenType
 
 from slackwater.errors import QueryError, SqlError, did_you_mean
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, SqlText, span_of
 
 T = TypeVar("T")
 #: Characters of a token that an error shows.
@@ -25,7 +25,7 @@ _NO_NAMES = frozenset(
 class Cursor:
     """Reads tokens one after another."""
 
-    def __init__(self, source: Source, tokens: Sequence[Token]) -> None:
+    def __init__(self, source: SqlText, tokens: Sequence[Token]) -> None:
         self.source = source
         self.tokens = list(tokens)
         self.at = 0

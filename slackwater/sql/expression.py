@@ -17,7 +17,7 @@ from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan.spark_sql import SparkSQL
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, SqlText, span_of
 
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 _CLOSE = {close: open for open, close in _OPEN.items()}
@@ -48,7 +48,7 @@ CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "AS", "AND",
 class Expression:
     """Some tokens of a text. `edits` replace stretches of it, for example by the name of a result."""
 
-    source: Source
+    source: SqlText
     tokens: tuple[Token, ...]
     edits: tuple[tuple[Span, str], ...] = ()
 
@@ -293,7 +293,7 @@ def _refuse_subquery(cursor: Cursor) -> None:
         raise cursor.error(NO_SUBQUERY)
 
 
-def _explained(source: Source, tokens: Sequence[Token], error: ParseError) -> SqlError:
+def _explained(source: SqlText, tokens: Sequence[Token], error: ParseError) -> SqlError:
     details = error.errors[0] if error.errors else {}
     at = next((t for t in tokens if (t.line, t.col) == (details.get("line"), details.get("col"))), tokens[-1])
     description = str(details.get("description") or "this is no expression")

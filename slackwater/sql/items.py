@@ -13,7 +13,7 @@ from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_column
 from slackwater.sql.join_query import JoinQuery
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, SqlText, span_of
 from slackwater.sql.values import quoted
 
 
@@ -48,7 +48,7 @@ class Item:
         return self.tokens[0] if self.expression is None and len(self.tokens) > 1 else None
 
 
-def not_called(name: Token, source: Source) -> SqlError:
+def not_called(name: Token, source: SqlText) -> SqlError:
     """The error for a qualifier that no relation has."""
     return source.error(span_of([name]), f"no relation of FROM is called {name.text}")
 
@@ -72,7 +72,7 @@ def read_items(cursor: Cursor) -> list[Item]:
             return items
 
 
-def items_of_join(items: Sequence[Item], query: JoinQuery, source: Source) -> list[Item]:
+def items_of_join(items: Sequence[Item], query: JoinQuery, source: SqlText) -> list[Item]:
     """The entries in terms of the joined rows.
 
     A column that several sides have keeps the name of its own side, unless two entries would have this name.
@@ -114,7 +114,7 @@ def _is_renamed(item: Item, name: str) -> bool:
     return (item.expression.column or name).lower() != name.lower()
 
 
-def _star(item: Item, query: JoinQuery, source: Source) -> list[Item]:
+def _star(item: Item, query: JoinQuery, source: SqlText) -> list[Item]:
     """The columns that `*` or `x.*` stands for."""
     assert query.names is not None
     columns = query.names.all(item.qualifier, query.seen)

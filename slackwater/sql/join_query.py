@@ -22,7 +22,7 @@ _LATER = "its rows without a partner would be known only when the stream has end
 
 
 @dataclass
-class _Rows:
+class _RowsSoFar:
     """The rows joined so far."""
 
     rows: L.Logical
@@ -173,9 +173,9 @@ class JoinQuery:
                 raise self.locations.source.error(
                     joined.side.span, f"{joined.side.name} is a stored relation too; write the stream first"
                 )
-            left = self._stored(_Rows(stream, joined.side.window, joined.side), first, 1, joined)
+            left = self._stored(_RowsSoFar(stream, joined.side.window, joined.side), first, 1, joined)
         else:
-            left = _Rows(first, self.relations.first.window, self.relations.first)
+            left = _RowsSoFar(first, self.relations.first.window, self.relations.first)
         for n, joined in joins:
             side = self._side(n)
             left = (
@@ -209,22 +209,22 @@ class JoinQuery:
             joined.side, {"right": "left"}.get(joined.how, joined.how), joined.span, joined.on, joined.using
         )
 
-    def _stored(self, left: _Rows, side: StoredRelation, n: int, joined: JoinClause) -> _Rows:
+    def _stored(self, left: _RowsSoFar, side: StoredRelation, n: int, joined: JoinClause) -> _RowsSoFar:
         if joined.how in ("right", "full"):
             raise self.locations.source.error(
                 joined.span,
                 f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN",
             )
         node = L.JoinStored((left.rows,), side.table, self._on(n), joined.how, side.columns)
-        return _Rows(self.locations.put(node, self._location(left, joined)), left.window, left.side)
+        return _RowsSoFar(self.locations.put(node, self._location(left, joined)), left.window, left.side)
 
-    def _join(self, left: _Rows, right: L.Logical, n: int) -> _Rows:
+    def _join(self, left: _RowsSoFar, right: L.Logical, n: int) -> _RowsSoFar:
         joined = self.relations.joins[n - 1]
         windows = tuple(None if w is None else w.window for w in (left.window, joined.side.window))
         node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
-        return _Rows(self.locations.put(node, self._location(left, joined)), None, joined.side)
+        return _RowsSoFar(self.locations.put(node, self._location(left, joined)), None, joined.side)
 
-    def _location(self, left: _Rows, joined: JoinClause) -> SourceLocation:
+    def _location(self, left: _RowsSoFar, joined: JoinClause) -> SourceLocation:
         parts = {"join(): the left side": left.side.span, "join(): the right side": joined.side.span}
         if joined.on is not None:
             parts["join on"] = joined.on.span

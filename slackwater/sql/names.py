@@ -18,7 +18,7 @@ from slackwater.errors import SqlError, did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
 from slackwater.sql.relations import Side
-from slackwater.sql.source import Source, Span, span_of
+from slackwater.sql.source import Span, SqlText, span_of
 from slackwater.sql.values import quoted
 
 
@@ -40,7 +40,7 @@ class Column:
 class Names:
     """The columns of all sides of a query; sides are numbered in the order of FROM."""
 
-    def __init__(self, source: Source, sides: Sequence[Side], columns: Sequence[Sequence[str]]) -> None:
+    def __init__(self, source: SqlText, sides: Sequence[Side], columns: Sequence[Sequence[str]]) -> None:
         self._source = source
         self._sides = sides
         self._of = [{c.lower(): Column(c, c, n, {n}) for c in names} for n, names in enumerate(columns)]

@@ -20,7 +20,7 @@ from slackwater.sql.policies import read_policy
 from slackwater.sql.scope import Scope
 from slackwater.sql.select import SelectReader
 from slackwater.sql.sink import read_sink
-from slackwater.sql.source import Source
+from slackwater.sql.source import SqlText
 from slackwater.sql.source_locations import SourceLocations
 from slackwater.sql.values import read_count, read_length, read_share, read_span, sees_share
 from slackwater.windows.sideline import sideline
@@ -47,7 +47,7 @@ def parse(text: str, scope: Scope) -> ParsedText:
     """
     if not isinstance(text, str):
         raise QueryError(f"sql({text!r}): write SQL as text")
-    source = Source(text)
+    source = SqlText(text)
     reader = _Statements(Cursor(source, source.tokens), scope)
     statements = []
     try:
@@ -103,7 +103,7 @@ class _Statements:
 
     # --- queries
 
-    def _select(self) -> S.Select:
+    def _select(self) -> S.SelectStatement:
         locations, start = SourceLocations(self.cursor.source), self.cursor.at
         query = SelectReader(self.cursor, self.scope, locations).read()
         while (clause := end_clause(self.cursor)) is not None:
@@ -120,7 +120,7 @@ class _Statements:
                     self.cursor.expect("SIDELINE", "RATIO")
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
         source, tokens = self.cursor.source, self.cursor.since(start)
-        return S.Select(
+        return S.SelectStatement(
             query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )
 
@@ -156,7 +156,7 @@ class _Statements:
         memory = self.cursor.accept("MEMORY")
         return None if memory else read_sink(self.cursor, "a folder, MEMORY or FUNCTION 'module:function',")
 
-    def _query(self) -> S.Select:
+    def _query(self) -> S.SelectStatement:
         if not self.cursor.sees_query():
             self.cursor.expected("SELECT", ("SELECT", "WITH"))
         return self._select()
@@ -216,12 +216,12 @@ class _Statements:
     def _query_name(self) -> str:
         return self.cursor.name("the name of a query")
 
-    def _prod(self) -> S.Prod:
+    def _prod(self) -> S.ProdStatement:
         cursor, name = self.cursor, self._query_name()
         until = self._time() if cursor.accept("UNTIL") else None
         at = self._time() if until is None and cursor.accept("AT") else None
         where = read_expression(cursor, "a condition on the groups").text if cursor.accept("WHERE") else None
-        return S.Prod(name, until, where, at)
+        return S.ProdStatement(name, until, where, at)
 
     def _time(self) -> str | int:
         cursor = self.cursor

@@ -13,7 +13,7 @@ from typing import Any
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.skew import Pair, TuplePair
 from slackwater.progress.bounds.skew_policy import Tuples
-from slackwater.progress.bounds.user_settings import Named
+from slackwater.progress.bounds.user_settings import NamedValues
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.policies import POLICIES, Policy, read_pair
 from slackwater.progress.time import TimeDomain, microseconds
@@ -96,7 +96,7 @@ def _written(value: Any) -> str:
             return TimeDomain.TIMESTAMP.show_span(microseconds(value)) if value else "0"
         case Fraction() if Fraction(str(float(value))) == value:
             return str(float(value))
-        case Named():
+        case NamedValues():
             return _listed(f"{text_literal(name)} = {_written(entry)}" for name, entry in value.items)
         case dict():
             return _listed(f"{' TO '.join(map(text_literal, pair))} = {_written(e)}" for pair, e in value.items())

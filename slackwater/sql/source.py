@@ -32,7 +32,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Source:
+class SqlText:
     """A SQL text."""
 
     text: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slackwater.errors import QueryError, SqlError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
-from slackwater.sql.source import Source, Span
+from slackwater.sql.source import Span, SqlText
 
 #: How messages name the thing that is wrong, the most reliable pattern first.
 _NAMED = (re.compile(r"(?:column|function|aggregate|name|stream) '([^']+)'"), re.compile(r"'([^']+)'"))
@@ -29,7 +29,7 @@ class SourceLocation:
 class SourceLocations:
     """The locations of the nodes of one text."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SqlText) -> None:
         self.source = source
         self._nodes: dict[int, tuple[L.Logical, SourceLocation]] = {}
 
@@ -61,7 +61,7 @@ class SourceLocations:
         return placed(self.source, span or by_clause or location.whole, message)
 
 
-def placed(source: Source, span: Span, message: str) -> SqlError:
+def placed(source: SqlText, span: Span, message: str) -> SqlError:
     """An error in a stretch of the text, at the word in it that the message names, if there is one."""
     inside = [t for t in source.tokens if span.start <= t.start and t.end < span.end]
     names = [text for pattern in _NAMED for text in pattern.findall(message)]

@@ -13,7 +13,7 @@ from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.sql.scope import MapFunction, Scope
-from slackwater.sql.source import Source, Span
+from slackwater.sql.source import Span, SqlText
 from slackwater.sql.source_locations import SourceLocations, placed
 from slackwater.windows.sideline import Sideline
 
@@ -22,7 +22,7 @@ from slackwater.windows.sideline import Sideline
 class ScriptStatement:
     """Where a statement was written. Statements compare without it."""
 
-    script: Source = field(default_factory=lambda: Source(""), kw_only=True, compare=False, repr=False)
+    script: SqlText = field(default_factory=lambda: SqlText(""), kw_only=True, compare=False, repr=False)
     span: Span = field(default_factory=lambda: Span(0, 0), kw_only=True, compare=False, repr=False)
 
     def error(self, message: str) -> SqlError:
@@ -35,14 +35,14 @@ SinkFunction = Callable[[Any, int], object]
 
 
 @dataclass(frozen=True)
-class Select(ScriptStatement):
+class SelectStatement(ScriptStatement):
     """A query, and when it answers early."""
 
     query: L.Logical
     early: Early | None
     sideline: Sideline | None
     locations: SourceLocations
-    again: Callable[[Scope], Select] = field(compare=False, repr=False)
+    again: Callable[[Scope], SelectStatement] = field(compare=False, repr=False)
     """Reads it again when its turn comes. Then the columns of streams that the text creates are known."""
 
 
@@ -59,7 +59,7 @@ class SinkCall:
 class Insert(ScriptStatement):
     """`INSERT INTO 'folder' SELECT …`: a query with a sink, which starts."""
 
-    select: Select
+    select: SelectStatement
     sinks: tuple[str | SinkFunction | SinkCall | None, ...]
     """Each a folder, a function, a table of another kind, or None for memory."""
     late: str | SinkFunction | SinkCall | None
@@ -120,7 +120,7 @@ class CreateView(ScriptStatement):
     """`CREATE VIEW name AS SELECT …`."""
 
     name: str
-    select: Select
+    select: SelectStatement
     replace: bool
 
 
@@ -136,7 +136,7 @@ class CreateFunction(ScriptStatement):
 class Explain(ScriptStatement):
     """The plan of a query, or the operators of a running one."""
 
-    select: Select | None
+    select: SelectStatement | None
     query: str | None
     format: Format
 
@@ -152,7 +152,7 @@ class Show(ScriptStatement):
 
 
 @dataclass(frozen=True)
-class Prod(ScriptStatement):
+class ProdStatement(ScriptStatement):
     """`PROD query`: answer now."""
 
     query: str
@@ -193,7 +193,7 @@ class SetSession(ScriptStatement):
 
 
 Statement = (
-    Select
+    SelectStatement
     | Insert
     | CreateStream
     | CreateBounds
@@ -202,7 +202,7 @@ Statement = (
     | CreateFunction
     | Explain
     | Show
-    | Prod
+    | ProdStatement
     | Stop
     | Forget
     | RunQueries

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from slackwater.plan import logical as L
-from slackwater.sql.source import Source, Span
+from slackwater.sql.source import Span, SqlText
 
 
-def check_order(first: L.Logical, other: L.Logical, source: Source, span: Span) -> None:
+def check_order(first: L.Logical, other: L.Logical, source: SqlText, span: Span) -> None:
     """Refuse a side that has the columns of the first one in another order.
 
     Other databases match columns by position. We refuse a query that would mean something else there.

@@ -15,7 +15,7 @@ from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.policies import policy_sql, read_policy
-from slackwater.sql.source import Source, Span
+from slackwater.sql.source import Span, SqlText
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
 _NOT_YET = ("UNBOUNDED", "PARTITION", "PARTITION BY")
@@ -187,7 +187,7 @@ def spark_window(expression: Expression) -> WindowClause | None:
     return WindowClause(L.Window(size, slide, offset[0] if offset else None, wattr=wattr), expression.span)
 
 
-def two_windows(source: Source, second: WindowClause) -> QueryError:
+def two_windows(source: SqlText, second: WindowClause) -> QueryError:
     """The error for a second window over the same rows."""
     return source.error(
         second.span, "these rows have a window already; leave one out, or put the other query into FROM"

@@ -17,7 +17,7 @@ from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import is_name, read_column
 from slackwater.sql.scope import Scope
-from slackwater.sql.source import Source
+from slackwater.sql.source import SqlText
 from slackwater.sql.values import quoted, span_sql
 from slackwater.sql.window import window_sql
 from slackwater.windows.sideline import Sideline
@@ -229,7 +229,7 @@ def _named(column: L.Column) -> L.Column:
     name, text = column
     if name is not None:
         return column
-    source = Source(text)
+    source = SqlText(text)
     expression, alias = read_column(Cursor(source, source.tokens))
     return alias, expression.text
 

@@ -16,7 +16,7 @@ from slackwater.aggregates.percentile import KLL_K, Quantiles
 from slackwater.aggregates.user import UserState
 from slackwater.columns import ROWS, TIME
 from slackwater.testing.expression import expression
-from slackwater.testing.kept import of_list
+from slackwater.testing.kept_aggregates import of_list
 
 
 def partials_of(

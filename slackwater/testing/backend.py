@@ -17,7 +17,7 @@ import pyarrow as pa
 from slackwater.aggregates.kept import Kept
 from slackwater.columns import BEFORE, PANE, PUNCTUATION, ROWS, SINCE, SOURCE, TIME, UNTIL
 from slackwater.operators.backend import Done, Folded, LateTimes
-from slackwater.operators.page import Held, InDriver, JoinOutput, Location, Origin, Page, Saved
+from slackwater.operators.page import CachedRows, DriverRows, JoinOutput, Location, Origin, Page, SavedRows
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
@@ -28,7 +28,7 @@ from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
 from slackwater.testing.explode import exploded
 from slackwater.testing.expression import expression
-from slackwater.testing.kept import kept_values
+from slackwater.testing.kept_aggregates import kept_values
 from slackwater.testing.pairs import with_stored
 from slackwater.testing.types import matching_rows
 from slackwater.windows.kernel import PaneKernel, source_text
@@ -38,7 +38,7 @@ _HIDDEN = (TIME, UNTIL, SOURCE, PUNCTUATION)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ProcessRows:
     """Rows in this process."""
 
     frame: pl.DataFrame
@@ -72,7 +72,7 @@ def page_of_rows(
     frame: pl.DataFrame, origin: Origin, at: int, prod: Prod | None = None, table: pa.Table | None = None
 ) -> Page:
     """A page of rows that have their hidden columns."""
-    return Page(origin, Held(Rows(frame, table)), prod=prod, at=at, size=int(frame.estimated_size()))
+    return Page(origin, CachedRows(ProcessRows(frame, table)), prod=prod, at=at, size=int(frame.estimated_size()))
 
 
 class ArrowBackend:
@@ -95,11 +95,11 @@ class ArrowBackend:
 
     def rows_at(self, location: Location) -> pl.DataFrame:
         """The rows of a location."""
-        if isinstance(location, InDriver):
+        if isinstance(location, DriverRows):
             return pl.DataFrame(location.table)
-        if isinstance(location, Saved):
+        if isinstance(location, SavedRows):
             return pl.read_ipc_stream(io.BytesIO(base64.b64decode(location.folder)))
-        assert isinstance(location, (Held, JoinOutput)) and isinstance(location.rows, Rows)
+        assert isinstance(location, (CachedRows, JoinOutput)) and isinstance(location.rows, ProcessRows)
         return location.rows.frame
 
     def _after(self, frame: pl.DataFrame, step: Step) -> pl.DataFrame:
@@ -187,8 +187,8 @@ class ArrowBackend:
 
     def payload(self, page: Page, about: int | None = None) -> Done[MaterializedRows]:
         """The visible columns, in the types that results have."""
-        frame, rows = self.frame(page), page.location.rows if isinstance(page.location, Held) else None
-        if isinstance(rows, Rows) and rows.table is not None and not page.steps:
+        frame, rows = self.frame(page), page.location.rows if isinstance(page.location, CachedRows) else None
+        if isinstance(rows, ProcessRows) and rows.table is not None and not page.steps:
             return Done(rows.table, self.arrival(page))
         return Done(frame.to_arrow().drop_columns(hidden_of(frame)), self.arrival(page))
 
@@ -226,14 +226,14 @@ class ArrowBackend:
     def materialize(self, page: Page) -> Done[Page]:
         """The rows after the steps, in memory."""
         frame = self.frame(page)
-        done = replace(page, location=Held(Rows(frame)), steps=(), size=int(frame.estimated_size()))
+        done = replace(page, location=CachedRows(ProcessRows(frame)), steps=(), size=int(frame.estimated_size()))
         return Done(done, self.arrival(page))
 
     def write(self, page: Page) -> Done[Page]:
         """The rows as text in the page itself; enough for a test."""
         frame, rows, arrival = self.frame(page), io.BytesIO(), self.arrival(page)
         frame.write_ipc_stream(rows)
-        saved = Saved(base64.b64encode(rows.getvalue()).decode())
+        saved = SavedRows(base64.b64encode(rows.getvalue()).decode())
         known = page.arrival if arrival is None else arrival
         return Done(replace(page, location=saved, steps=(), arrival=known), arrival)
 

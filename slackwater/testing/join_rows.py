@@ -11,13 +11,13 @@ from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MIN_TICK
 from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
-from slackwater.testing.two_sides import TwoSides
+from slackwater.testing.two_sides import SidesInProcess
 
 if TYPE_CHECKING:
     from slackwater.testing.pages import ArrowPages
 
 
-class JoinRows(TwoSides):
+class JoinRows(SidesInProcess):
     """Every row with its end."""
 
     def __init__(self, label: str, node: JoinNode, pages: ArrowPages) -> None:

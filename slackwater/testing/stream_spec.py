@@ -96,7 +96,7 @@ def sql_plan(text: str, specs: Mapping[str, StreamSpec], tables: Mapping[str, pl
     analysis = Analysis(types)
     scope = Scope(frozenset(specs), tables=frozenset(tables), analysis=analysis)
     statements = parse(text, scope).statements
-    if len(statements) != 1 or not isinstance(statements[0], S.Select):
+    if len(statements) != 1 or not isinstance(statements[0], S.SelectStatement):
         raise QueryError("Script.from_sql takes one SELECT; sinks, early answers and streams are the script's")
     statements[0].locations.check(statements[0].query, analysis)
     return analysis.of(statements[0].query).node

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slackwater.testing.pages import ArrowPages
 
 
-class TwoSides:
+class SidesInProcess:
     """All rows of both sides in two frames."""
 
     def __init__(self, label: str, node: JoinNode, pages: ArrowPages) -> None:

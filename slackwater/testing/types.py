@@ -23,7 +23,7 @@ from slackwater.plan.spark_sql import SparkSQL
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.explode import exploded
 from slackwater.testing.expression import expression, with_spark_types
-from slackwater.testing.kept import kept_type
+from slackwater.testing.kept_aggregates import kept_type
 
 _SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)

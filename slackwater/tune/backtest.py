@@ -14,11 +14,11 @@ import numpy as np
 
 from slackwater.progress.disorder import Disorder, Known, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.progress.window_losses import WindowLosses
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 
 #: The name under which the windows report to the tracker.
 QUERY = "tune"
@@ -69,7 +69,7 @@ def play(playing: Playing) -> PolicyOutcome:
 class StreamWindows:
     """The windows of a query with one heartbeat for all rows; it keeps the panes that some open window needs."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: ArrivalPages) -> None:
         self._pages = pages
         self._panes: list[int] = []
         self._first: int | None = None
@@ -122,7 +122,7 @@ class StreamWindows:
         return PolicyOutcome.of(self._pages, met, self._after, instants, beats)
 
 
-class Clock:
+class TrackerClock:
     """Wakes a tracker between pages, where it asks for it and somebody waits."""
 
     def __init__(self, tracker: Tracker, windows: Windows) -> None:
@@ -158,16 +158,16 @@ class Clock:
 
 def playing(
     policy: Disorder,
-    pages: Pages,
+    pages: ArrivalPages,
     known: Known | None = None,
-    windows_of: Callable[[Pages], Windows] = StreamWindows,
+    windows_of: Callable[[ArrivalPages], Windows] = StreamWindows,
 ) -> Playing:
     """Play a policy on the pages, page by page. Policies that are played in turns share what is `known`."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
     if known is not None:
         tracker.share(known)
     windows = windows_of(pages)
-    clock, ats, arrivals = Clock(tracker, windows), pages.ats.tolist(), pages.arrivals
+    clock, ats, arrivals = TrackerClock(tracker, windows), pages.ats.tolist(), pages.arrivals
     met = np.empty(len(pages), np.int64)
     for k, at in enumerate(ats):
         clock.until(at)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.backtest import QUERY
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 from slackwater.tune.source_cells import Cells
 from slackwater.windows.closed import ends_reached
 from slackwater.windows.given import GivenWindows
@@ -25,7 +25,7 @@ class SourceWindows:
     A window of a source is a key, window * sources + source.
     """
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: ArrivalPages) -> None:
         self._pages, self._spec = pages, pages.spec
         names = pages.by_source.names
         self._sources = max(1, len(names))

@@ -14,19 +14,19 @@ from slackwater.progress.disorder import Disorder, Known
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio
 from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.policies import POLICIES
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.backtest import Playing, StreamWindows, play, playing
 from slackwater.tune.by_source import SourceWindows
 from slackwater.tune.durations import write
-from slackwater.tune.findings import Finding, Seen, findings, without_corrupt
+from slackwater.tune.findings import Finding, Findings, findings, without_corrupt
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.options import TuneOptions
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 from slackwater.tune.read import checked
-from slackwater.tune.report import Fixed, Report, Timeline, Tried
-from slackwater.tune.rows import LATENESS, PAGE, STEP, Extent, Rows
+from slackwater.tune.report import Fixed, PolicyTrial, Report, Timeline
+from slackwater.tune.rows import LATENESS, PAGE, STEP, Extent, TuneRows
 
 #: Is told what is done, and how many steps of how many.
 Progress = Callable[[str, int, int], None]
@@ -75,26 +75,26 @@ def candidates(options: TuneOptions, delays: dict[float, int]) -> list[Candidate
     return tried
 
 
-def cut(rows: Rows, options: TuneOptions) -> tuple[Extent, Pages]:
+def cut(rows: TuneRows, options: TuneOptions) -> tuple[Extent, ArrivalPages]:
     """The rows in pages, as a replay would cut them."""
     extent = checked(rows, options.time, options.arrival)
     spec, page = options.spec(extent), options.page_length(extent)
-    return extent, Pages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
+    return extent, ArrivalPages.of(rows.cells(page, spec), rows.sketches(page), page, spec)
 
 
 def look(
-    rows: Rows, options: TuneOptions, extent: Extent, pages: Pages
+    rows: TuneRows, options: TuneOptions, extent: Extent, pages: ArrivalPages
 ) -> tuple[list[Finding], tuple[int, int] | None]:
     """What is odd about the rows, and what to do about corrupt times; see `without_corrupt`."""
     delays = rows.delays(by_source=False).row(0, named=True)
     by_source = rows.delays(by_source=True) if options.source is not None else None
     ideal = fixed(pages, written(hindsight(pages, options.target)))
-    seen = Seen(pages, extent, delays, by_source, options.source, options.target, ideal)
+    seen = Findings(pages, extent, delays, by_source, options.source, options.target, ideal)
     found = findings(seen)
     return found, without_corrupt(seen, found)
 
 
-def tune_rows(rows: Rows, options: TuneOptions, progress: Progress = lambda what, done, steps: None) -> Report:
+def tune_rows(rows: TuneRows, options: TuneOptions, progress: Progress = lambda what, done, steps: None) -> Report:
     """Try all policies on the rows."""
     progress("reading", 0, 1)
     extent, pages = cut(rows, options)
@@ -118,14 +118,14 @@ def tune_rows(rows: Rows, options: TuneOptions, progress: Progress = lambda what
         findings=tuple(found),
         filtered=filtered,
         fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in options.targets),
-        tried=tuple(Tried(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
+        tried=tuple(PolicyTrial(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
         lateness=_lateness(rows, pages),
         curve=tuple((delay / 1e6, share, wait) for delay, share, wait in curve(pages)),
         timeline=_timeline(pages, {c.label: o for c, o in outcomes if c.target == options.target}),
     )
 
 
-def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple[Candidate, PolicyOutcome]]:
+def _try(tried: list[Candidate], pages: ArrivalPages, progress: Progress) -> list[tuple[Candidate, PolicyOutcome]]:
     """All at once, page by page: much of what is known of the rows serves several policies."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     known: Known = {}
@@ -140,7 +140,7 @@ def _try(tried: list[Candidate], pages: Pages, progress: Progress) -> list[tuple
     return list(zip(tried, outcomes, strict=True))
 
 
-def _play(candidate: Candidate, pages: Pages, known: Known) -> Playing | PolicyOutcome:
+def _play(candidate: Candidate, pages: ArrivalPages, known: Known) -> Playing | PolicyOutcome:
     """A policy that is to be played; the outcome at once where it is known by arithmetic."""
     delay = _delay(candidate.policy)
     if delay is not None:
@@ -161,7 +161,7 @@ def _fixed(target: float, exact: int, delay: int, outcome: PolicyOutcome) -> Fix
     return Fixed(target, exact, delay, outcome.figures(), mean, most, TimeDomain.TIMESTAMP.show(hour))
 
 
-def _lateness(rows: Rows, pages: Pages) -> tuple[tuple[float, float, int], ...]:
+def _lateness(rows: TuneRows, pages: ArrivalPages) -> tuple[tuple[float, float, int], ...]:
     """Rows by how far they come behind the largest time before their page, in steps that grow with it."""
     known = pages.before > MIN_TICK
     before = pl.DataFrame({PAGE: pages.numbers[known], BEFORE: pages.before[known]})
@@ -174,7 +174,7 @@ def _lateness(rows: Rows, pages: Pages) -> tuple[tuple[float, float, int], ...]:
     return ((0.0, 0.0, punctual), *bars)
 
 
-def _timeline(pages: Pages, outcomes: dict[str, PolicyOutcome]) -> Timeline:
+def _timeline(pages: ArrivalPages, outcomes: dict[str, PolicyOutcome]) -> Timeline:
     ats = pages.ats
     length = max(1, -(-(int(ats[-1]) - int(ats[0]) + 1) // PARTS))
     part = (ats - ats[0]) // length

@@ -10,12 +10,12 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import ROWS, SOURCE
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
+from slackwater.tune.arrival_pages import INDEX, ArrivalPages
 from slackwater.tune.durations import DAY, MINUTE, SECOND, say
 from slackwater.tune.hindsight import hindsight, needed, written
 from slackwater.tune.outcome import HOUR, PolicyOutcome
-from slackwater.tune.pages import INDEX, Pages
 from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
 
 #: A time is corrupt when it is so many times as far off as nine of ten rows are apart, and a day at least.
@@ -44,10 +44,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Findings:
     """All that findings are made of."""
 
-    pages: Pages
+    pages: ArrivalPages
     extent: Extent
     delays: dict[str, int]
     """Of all rows: arrival less time, at some shares."""
@@ -65,7 +65,7 @@ class Seen:
         return f" Without {what} a delay of {say(then)} instead of {say(now)} would do for {self.target:.1%}."
 
 
-def findings(seen: Seen) -> list[Finding]:
+def findings(seen: Findings) -> list[Finding]:
     """All that was found, the gravest first."""
     found = [*_missing(seen), *_corrupt(seen), *_time_zone(seen), *_apart(seen)]
     if not any(f.kind in ("corrupt", "ahead") for f in found):
@@ -85,7 +85,7 @@ def _carry(count: int, share: float | None = None) -> str:
     return f"{_rows(count)}{'' if share is None else f' ({share:.2%})'} carr{'y' if count != 1 else 'ies'}"
 
 
-def _missing(seen: Seen) -> Iterator[Finding]:
+def _missing(seen: Findings) -> Iterator[Finding]:
     missing = seen.extent.rows - seen.extent.timed
     if missing:
         share = missing / seen.extent.rows
@@ -102,7 +102,7 @@ def limits(delays: dict[str, int]) -> tuple[int, int]:
     return low - far, high + far
 
 
-def sound(pages: Pages, delays: dict[str, int]) -> pl.Expr:
+def sound(pages: ArrivalPages, delays: dict[str, int]) -> pl.Expr:
     """Which cells have sound times."""
     least, most = limits(delays)
     at = pl.Series(pages.ats).gather(pages.cells[INDEX])
@@ -110,7 +110,7 @@ def sound(pages: Pages, delays: dict[str, int]) -> pl.Expr:
     return pl.lit(kept)
 
 
-def without_corrupt(seen: Seen, found: list[Finding]) -> tuple[int, int] | None:
+def without_corrupt(seen: Findings, found: list[Finding]) -> tuple[int, int] | None:
     """If times far ahead were found: how far ahead of arrival a time may be, and the delay that then does."""
     if not any(f.kind == "corrupt" and f.figures["ahead"] for f in found):
         return None
@@ -118,7 +118,7 @@ def without_corrupt(seen: Seen, found: list[Finding]) -> tuple[int, int] | None:
     return written(ahead), written(hindsight(seen.pages.only(sound(seen.pages, seen.delays)), seen.target))
 
 
-def _corrupt(seen: Seen) -> Iterator[Finding]:
+def _corrupt(seen: Findings) -> Iterator[Finding]:
     least, most = limits(seen.delays)
     cells, at = seen.pages.cells, pl.Series(seen.pages.ats).gather(seen.pages.cells[INDEX])
     ahead, behind = cells.filter(at - cells[LOW] < least), cells.filter(at - seen.pages.page - cells[HIGH] > most)
@@ -138,7 +138,7 @@ def _corrupt(seen: Seen) -> Iterator[Finding]:
         yield Finding("corrupt", text, {"rows": rows, "ahead": False, "furthest": _show(furthest)})
 
 
-def _time_zone(seen: Seen) -> Iterator[Finding]:
+def _time_zone(seen: Findings) -> Iterator[Finding]:
     middle, spread = seen.delays["q0.5"], seen.delays["q0.75"] - seen.delays["q0.25"]
     steps = round(middle / (30 * MINUTE))
     if steps and abs(middle - steps * 30 * MINUTE) <= max(2 * MINUTE, 2 * spread) and spread <= 5 * MINUTE:
@@ -150,7 +150,7 @@ def _time_zone(seen: Seen) -> Iterator[Finding]:
         yield Finding("time zone", text, {"offset_seconds": steps * 30 * 60})
 
 
-def _apart(seen: Seen) -> Iterator[Finding]:
+def _apart(seen: Findings) -> Iterator[Finding]:
     """Sources whose clock, or whose way in, differs from that of the rest."""
     by = _judged(seen)
     if by is None or by.height < 2:
@@ -185,7 +185,7 @@ def _deviation(values: Ints) -> float:
     return float(np.median(np.abs(values - np.median(values))))
 
 
-def _named(seen: Seen, kind: str, names: Any, offsets: Any, text: str) -> Iterator[Finding]:
+def _named(seen: Findings, kind: str, names: Any, offsets: Any, text: str) -> Iterator[Finding]:
     order = np.argsort(-np.abs(offsets), kind="stable")
     for place, k in enumerate(order.tolist()):
         name, offset = names[k], float(offsets[k])
@@ -197,11 +197,11 @@ def _named(seen: Seen, kind: str, names: Any, offsets: Any, text: str) -> Iterat
         yield Finding(kind, words, {"source": name, "offset_seconds": offset / 1e6})
 
 
-def _judged(seen: Seen) -> pl.DataFrame | None:
+def _judged(seen: Findings) -> pl.DataFrame | None:
     return None if seen.by_source is None else seen.by_source.filter(pl.col(ROWS) >= ENOUGH).sort(SOURCE)
 
 
-def _early(seen: Seen) -> Iterator[Finding]:
+def _early(seen: Findings) -> Iterator[Finding]:
     """Rows whose time is ahead of their arrival."""
     least, rows = seen.delays[LEAST], seen.delays[AHEAD]
     if least < -SECOND:
@@ -213,7 +213,7 @@ def _early(seen: Seen) -> Iterator[Finding]:
         yield Finding("early", text, {"rows": rows, "most_seconds": -least / 1e6})
 
 
-def _silent(seen: Seen) -> Iterator[Finding]:
+def _silent(seen: Findings) -> Iterator[Finding]:
     """Sources that stopped well before the end."""
     by = _judged(seen)
     if by is None:
@@ -228,7 +228,7 @@ def _silent(seen: Seen) -> Iterator[Finding]:
         yield Finding("silent", f"{seen.source} {named} {verb} been silent{since}.", {"sources": gone.height})
 
 
-def _pauses(seen: Seen) -> Iterator[Finding]:
+def _pauses(seen: Findings) -> Iterator[Finding]:
     apart = np.diff(seen.pages.numbers) * seen.pages.page
     if len(apart) < 10:
         return
@@ -246,7 +246,7 @@ def _pauses(seen: Seen) -> Iterator[Finding]:
         yield Finding("pause", text, {"pauses": len(pauses), "longest_seconds": int(apart[longest]) / 1e6})
 
 
-def _bad_hours(seen: Seen) -> Iterator[Finding]:
+def _bad_hours(seen: Findings) -> Iterator[Finding]:
     """Whether the loss of a fixed delay comes all at once."""
     hours, lost = seen.fixed.lost_by_hour()
     total, span = int(lost.sum()), int(hours[-1] - hours[0]) + 1
@@ -263,7 +263,7 @@ def _bad_hours(seen: Seen) -> Iterator[Finding]:
         yield Finding("bad hours", text, {"hours": half, "of": span, "worst_rows": int(lost[worst])})
 
 
-def _in_order(seen: Seen) -> Iterator[Finding]:
+def _in_order(seen: Findings) -> Iterator[Finding]:
     delays, _ = needed(seen.pages)
     if not delays.any():
         yield Finding(

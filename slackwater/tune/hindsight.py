@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 
 _MILLISECOND, _SECOND, _MINUTE, _HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
 _UNITS = (
@@ -23,7 +23,7 @@ _UNITS = (
 _PARTS = 50
 
 
-def needed(pages: Pages) -> tuple[Ints, Ints]:
+def needed(pages: ArrivalPages) -> tuple[Ints, Ints]:
     """The least delay that keeps the pairs of each page and window, and their number; 0 where any will do."""
     places, last_ticks, pairs = pages.pairs
     before = pages.before[places]
@@ -31,7 +31,7 @@ def needed(pages: Pages) -> tuple[Ints, Ints]:
     return np.where(late, before - np.where(late, last_ticks, before), 0), pairs
 
 
-def hindsight(pages: Pages, share: float) -> int:
+def hindsight(pages: ArrivalPages, share: float) -> int:
     """The smallest delay with which a fixed one loses at most this share of all pairs."""
     return least(*needed(pages), share)
 
@@ -59,7 +59,7 @@ def written(delay: int) -> int:
     return -(-delay // unit) * unit
 
 
-def curve(pages: Pages, points: int = 40) -> list[tuple[int, float, float]]:
+def curve(pages: ArrivalPages, points: int = 40) -> list[tuple[int, float, float]]:
     """Fixed delays, the share that each loses, and the mean wait of its windows in seconds."""
     delays, pairs = needed(pages)
     order = np.argsort(delays, kind="stable")
@@ -76,7 +76,7 @@ def curve(pages: Pages, points: int = 40) -> list[tuple[int, float, float]]:
     ]
 
 
-def fixed(pages: Pages, delay: int) -> PolicyOutcome:
+def fixed(pages: ArrivalPages, delay: int) -> PolicyOutcome:
     """What a fixed delay makes of the pages: `bounded(delay)` by arithmetic alone."""
     after = np.maximum.accumulate(pages.highest)
     after = np.where(after > MIN_TICK, np.maximum(after, MIN_TICK + delay + 1) - delay - 1, MIN_TICK)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK
-from slackwater.tune.pages import Pages
+from slackwater.tune.arrival_pages import ArrivalPages
 
 #: The worst stretch is one of so many pages, as in `drop_ratio`.
 STRETCH = 100
@@ -59,7 +59,7 @@ class Figures:
 class PolicyOutcome:
     """Page by page what was lost and held, and answer by answer when it was final."""
 
-    pages: Pages
+    pages: ArrivalPages
     met: Ints
     """The heartbeat that each page met; by source, that of the stream."""
     lost: Ints
@@ -72,7 +72,7 @@ class PolicyOutcome:
     """When it was final; MAX_TICK where only the end of the data closed it."""
 
     @staticmethod
-    def of(pages: Pages, met: Ints, after: Ints, instants: Ints, beats: Ints) -> PolicyOutcome:
+    def of(pages: ArrivalPages, met: Ints, after: Ints, instants: Ints, beats: Ints) -> PolicyOutcome:
         """From one heartbeat for all rows: before and after each page, and when it rose to what."""
         places, last_ticks, pairs = pages.pairs
         n, lost = len(pages), last_ticks <= met[places]

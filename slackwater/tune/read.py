@@ -14,7 +14,7 @@ import pyarrow as pa
 from slackwater.columns import SOURCE, TIME
 from slackwater.errors import QueryError, did_you_mean
 from slackwater.progress.time import FIRST_TIME, LAST_TIME
-from slackwater.tune.rows import ARRIVAL, Extent, FrameRows, Rows
+from slackwater.tune.rows import ARRIVAL, Extent, FrameRows, TuneRows
 from slackwater.windows.kernel import source_text
 
 #: Whole numbers since 1970: a median of at least so many is in this unit, in microseconds. 10**8 seconds is 1973.
@@ -69,7 +69,7 @@ def _check_column(columns: list[str], name: str | None, what: str) -> None:
         raise QueryError(f"{what}={name!r}: there is no column {name!r}{hint}; there are {', '.join(columns)}")
 
 
-def checked(rows: Rows, time: str, arrival: str) -> Extent:
+def checked(rows: TuneRows, time: str, arrival: str) -> Extent:
     """How far the rows extend; refused where no row can be used."""
     extent = rows.extent()
     if extent.rows == 0:

@@ -16,7 +16,7 @@ from slackwater.tune.outcome import Figures
 
 
 @dataclass(frozen=True)
-class Tried:
+class PolicyTrial:
     """A policy and what it would have cost."""
 
     policy: str
@@ -88,7 +88,7 @@ class Report:
     filtered: tuple[int, int] | None
     """If rows carry times far ahead: how far ahead of arrival a time may be, and the delay that then does."""
     fixed: tuple[Fixed, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[PolicyTrial, ...]
     lateness: tuple[tuple[float, float, int], ...]
     """From, to (in seconds) and rows; rows that are not late from 0 to 0."""
     curve: tuple[tuple[float, float, float], ...]
@@ -100,7 +100,7 @@ class Report:
         return next(f for f in self.fixed if f.target == target)
 
     @property
-    def best(self) -> Tried:
+    def best(self) -> PolicyTrial:
         """Of the policies that kept to the target the one with the shortest mean wait; one that adapts, if any did.
 
         A fixed delay was fitted to these very rows, so it is taken only where nothing else kept to the target.

@@ -41,7 +41,7 @@ class Extent:
     last: int
 
 
-class Rows(Protocol):
+class TuneRows(Protocol):
     """What a back-test asks of rows; times and arrivals in microseconds."""
 
     def extent(self) -> Extent:

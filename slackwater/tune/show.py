@@ -12,7 +12,7 @@ from rich.text import Text
 
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import say, write
-from slackwater.tune.report import Report, Tried
+from slackwater.tune.report import PolicyTrial, Report
 
 #: What the columns of the table are called.
 COLUMNS = ("may lose", "policy", "lost", "worst stretch", "wait mean", "p95", "p99", "rows held", "lost an hour")
@@ -73,7 +73,7 @@ def _count(rows: float) -> str:
     return f"{rows:,.0f}" if rows >= 10 else f"{rows:.2g}"
 
 
-def cells(report: Report, tried: Tried) -> list[str]:
+def cells(report: Report, tried: PolicyTrial) -> list[str]:
     """A row of the table."""
     figures = tried.figures
     fixed = [f for f in report.fixed if f.target == tried.target and tried.policy == f"bounded({f.native!r})"]
@@ -92,7 +92,7 @@ def cells(report: Report, tried: Tried) -> list[str]:
     ]
 
 
-def ordered(report: Report) -> list[Tried]:
+def ordered(report: Report) -> list[PolicyTrial]:
     """The policies by target; those without one at the end."""
     return sorted(report.tried, key=lambda t: (t.target is None, t.target or 0.0, t.by_source))
 

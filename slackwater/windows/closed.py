@@ -16,7 +16,7 @@ from slackwater.columns import CLOSED, PANE, SOURCE
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.intervals import Interval, Intervals, united
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import LAST_TIME, LONGEST_SPAN, MIN_TICK
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec

@@ -17,7 +17,7 @@ _FINER = 4
 
 
 @dataclass(frozen=True)
-class Shared:
+class KernelGroup:
     """A kernel, and those whose partials can be made from its own."""
 
     common: PaneKernel
@@ -50,7 +50,7 @@ class Shared:
         return tick.floordiv(mine.pane).alias(PANE)
 
 
-def share(kernels: Iterable[PaneKernel]) -> list[Shared]:
+def share(kernels: Iterable[PaneKernel]) -> list[KernelGroup]:
     """Kernels in sets with equal groups and panes that are not much finer for it.
 
     >>> ten, five = (PaneKernel(WindowSpec(10, slide), (), ()) for slide in (10, 5))
@@ -65,7 +65,7 @@ def share(kernels: Iterable[PaneKernel]) -> list[Shared]:
                 break
         else:
             sets.append([kernel])
-    return [Shared(_common(mine), tuple(mine)) for mine in sets]
+    return [KernelGroup(_common(mine), tuple(mine)) for mine in sets]
 
 
 def _near(kernels: Sequence[PaneKernel]) -> bool:

@@ -14,8 +14,8 @@ import polars as pl
 
 from slackwater.columns import BEFORE, SINCE, SOURCE
 from slackwater.progress.intervals import united
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceTable
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.windows.runs import Bools, starts
 from slackwater.windows.spec import WindowSpec

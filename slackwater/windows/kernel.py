@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 from polars.dataframe.group_by import DynamicGroupBy, GroupBy
 
-from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import NO_SOURCE, ROWS, TIME
@@ -38,7 +38,7 @@ class Kernel:
     """What all kernels share: groups, aggregates, and the columns of the partials that these are made of."""
 
     groups: tuple[Group, ...]
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateFunction, ...]
     source: str | None
 
     @cached_property
@@ -101,7 +101,7 @@ class Kernel:
         keep = [c for c in merged.columns if c not in hidden]
         return merged.select(*keep, *(a.value(*self._fields(a)).alias(a.name) for a in self.aggregates))
 
-    def _fields(self, aggregate: Aggregate) -> list[str]:
+    def _fields(self, aggregate: AggregateFunction) -> list[str]:
         if isinstance(aggregate, Kept):
             return [self.closed[aggregate]]
         return [n for p in aggregate.partials() for n in self.columns[p]]
@@ -113,7 +113,7 @@ class PaneKernel(Kernel):
 
     spec: WindowSpec
     groups: tuple[Group, ...]
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateFunction, ...]
     source: str | None = None
     """The group column that holds the stream's source, if one does: its groups close on their own heartbeats."""
 

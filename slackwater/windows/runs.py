@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 Bools = NDArray[np.bool_]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from slackwater.aggregates.min_max import MaxOf, MinOf
 from slackwater.columns import CLOSED, PANE, TIME
 from slackwater.errors import QueryError
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel

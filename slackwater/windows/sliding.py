@@ -12,7 +12,7 @@ import polars as pl
 from slackwater.aggregates.partial import PairedPartial
 from slackwater.aggregates.sum import CheckedSum, Sum
 from slackwater.columns import PANE, ROWS, WINDOW
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.runs import gather
 

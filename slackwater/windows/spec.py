@@ -11,7 +11,7 @@ import polars as pl
 
 from slackwater.errors import QueryError
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 
 #: A whole number, some, or an expression of polars.

@@ -22,7 +22,7 @@ from slackwater.aggregates.sum import CheckedSum, DoubleSum, Sum
 from slackwater.errors import QueryError
 from slackwater.plan.nodes import WindowNode
 from slackwater.testing import Script, arrow_page, arrow_plan
-from slackwater.testing.kept import kept_type
+from slackwater.testing.kept_aggregates import kept_type
 from slackwater.testing.pages import ArrowPages
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.spec import WindowSpec

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from tests.kit.cluster import Cluster
 from tests.kit.cluster_job import results_of, rows_of, run
 
@@ -80,16 +80,16 @@ def test_a_replay_reads_what_workers_have_written(spark: SparkSession, cluster: 
 def test_a_worker_that_is_killed_in_the_middle_of_a_page_loses_nothing(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
-    folded, real = [], Work.fold
+    folded, real = [], PageJobs.fold
 
-    def fold(self: Work, *args: object) -> object:
+    def fold(self: PageJobs, *args: object) -> object:
         folded.append(args)
         if len(folded) == 2:
             cluster.kill_worker(1)
         return real(self, *args)  # type: ignore[arg-type]
 
     try:
-        with mock.patch.object(Work, "fold", fold), sw.Session(spark, journal=cluster.shared / "killed") as s:
+        with mock.patch.object(PageJobs, "fold", fold), sw.Session(spark, journal=cluster.shared / "killed") as s:
             run(s, cluster.shared, tmp_path)
     finally:
         if len(folded) >= 2:

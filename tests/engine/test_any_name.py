@@ -15,7 +15,7 @@ from slackwater.engine.settings import QuerySettings
 from slackwater.operators.label import Label
 from slackwater.operators.page import Page
 from slackwater.progress.clock import ManualClock
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 from slackwater.spark.storage.storage_dir import file_name
 from slackwater.testing import ListSink, arrow_page, arrow_plan
 from slackwater.testing.script import ArrowPages
@@ -56,7 +56,7 @@ def executor_of(
     for name, output in outputs.items():
         settings = QuerySettings(labels=journal.check(name, "plan"), reserved=journal.reserved(name))
         parts = add_query(executor, name, plan, output, settings)
-        journal.note({name: Noted("plan", parts)})
+        journal.note({name: QueryNote("plan", parts)})
     return executor, journal
 
 

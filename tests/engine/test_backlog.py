@@ -14,7 +14,7 @@ from pyarrow import fs
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.operators.backend import Done
-from slackwater.operators.page import Location, Page, Saved
+from slackwater.operators.page import Location, Page, SavedRows
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal
@@ -38,12 +38,12 @@ class Folders(ArrowBackend):
 
     def write(self, page: Page) -> Done[Page]:
         self.made += 1
-        done, place = super().write(page), Saved(f"pages/{self.made}")
+        done, place = super().write(page), SavedRows(f"pages/{self.made}")
         self.folders[place.folder] = done.value
         return Done(replace(done.value, location=place), done.arrival)
 
     def rows_at(self, location: Location) -> pl.DataFrame:
-        saved = isinstance(location, Saved) and location.folder in self.folders
+        saved = isinstance(location, SavedRows) and location.folder in self.folders
         return super().rows_at(self.folders[location.folder].location if saved else location)  # type: ignore[union-attr]
 
     def delete(self, folder: str) -> None:

@@ -18,7 +18,7 @@ from slackwater.plan.node import describe
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.learned.learned import learned
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.streams import SAMPLE, Stream, frame, unbounded_streams
 
@@ -116,7 +116,7 @@ def test_what_may_change_and_what_not() -> None:
 def test_a_journal_says_why_it_cannot_go_on_and_what_to_choose(tmp_path: Path) -> None:
     plan, other = query(BEFORE), query(BEFORE, where="i > 0")
     journal = FileJournal(fs.LocalFileSystem(), str(tmp_path))
-    journal.note({"q": Noted(describe(plan), {}, None, kept_by(plan))})
+    journal.note({"q": QueryNote(describe(plan), {}, None, kept_by(plan))})
     with pytest.raises(JournalError, match=r"where i > 0[\s\S]*start\(on_change='new'\)"):
         journal.change("q", describe(other), kept_by(other))
     changed = query({**BEFORE, "low": "min(x)"})

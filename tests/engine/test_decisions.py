@@ -24,17 +24,17 @@ from slackwater.engine.queue import Entry, Queue
 from slackwater.engine.settings import QuerySettings
 from slackwater.events import decision, decisions_of, logs_decisions
 from slackwater.operators.backend import Done, Folded, PartialsTooLarge
+from slackwater.operators.batching import AdaptiveBatches
 from slackwater.operators.page import Page
 from slackwater.operators.pane_store import ResidentPanes
 from slackwater.operators.record_store import ResidentRecords
 from slackwater.operators.shared_fold import SharedFold
-from slackwater.operators.taking import Together
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.time import TimeDomain
 from slackwater.scheduling.chain import Chain
-from slackwater.scheduling.paths import Work
+from slackwater.scheduling.paths import PathWork
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from slackwater.testing.backend import ArrowBackend
@@ -162,7 +162,7 @@ def test_a_source_joins_a_delay_class_and_leaves_it(caplog: pytest.LogCaptureFix
 
 
 def test_pages_taken_together(caplog: pytest.LogCaptureFixture) -> None:
-    queue, together, pages = Queue(), Together(), ArrowPages()
+    queue, together, pages = Queue(), AdaptiveBatches(), ArrowPages()
     for n in range(5):
         queue.push(Entry(arrow_page(pl.DataFrame({"t": [n]}), n, 0, "t"), n))
     with logged(caplog):
@@ -175,11 +175,14 @@ def test_pages_taken_together(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_chains_are_logged_when_they_change(caplog: pytest.LogCaptureFixture) -> None:
-    chain, plan = Chain(), {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
+    chain, plan = (
+        Chain(),
+        {"s": PathWork((), 0.0), "where": PathWork(("s",), 1.0, 0.2), "map": PathWork(("where",), 5.0)},
+    )
     with logged(caplog):
         chain.learn(plan)
         chain.learn(plan)
-        chain.learn({**plan, "where": Work(("s",), 1.0, 1.0)})
+        chain.learn({**plan, "where": PathWork(("s",), 1.0, 1.0)})
     first, second = decisions(caplog, "chains.changed")
     assert first == {"strategy": "chain", "chains": [("s", "where"), ("map",)]}
     assert second["chains"] != first["chains"]

@@ -21,7 +21,7 @@ import slackwater as sw
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings, QuerySettings
-from slackwater.operators.map import Map
+from slackwater.operators.map import MapPages
 from slackwater.operators.prod import Prod
 from slackwater.plan import steps
 from slackwater.plan.map_node import MapNode
@@ -245,7 +245,7 @@ def test_finals_are_those_of_a_calm_run_and_early_answers_those_of_the_rows_that
     asked: dict[int, Any] = {}
     for pick, (n, *more) in prods.items():
         asked[pick] = n % len(queries), prod_of(queries[n % len(queries)], pages, *more)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(Map, "run", watched):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(MapPages, "run", watched):
         for in_a_file, point in [*deaths, (True, None)]:
             fate = Fate(point if in_a_file else None)
             chance = Chance(numbers, asked, None if in_a_file else point)

@@ -150,7 +150,7 @@ def test_sql_writes_what_it_reads() -> None:
     for columns in (((None, "*"), ("(place, item)", "posexplode(items)")), (("item", "explode(items)"),)):
         query = L.Select((L.Scan("orders"),), columns)
         (statement,) = parse(to_sql(query, scope), scope).statements
-        assert isinstance(statement, S.Select) and statement.query == query
+        assert isinstance(statement, S.SelectStatement) and statement.query == query
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from slackwater.operators.operator import Input
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.source import Source
-from slackwater.operators.union import Union
+from slackwater.operators.stream_union import StreamUnion
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -167,7 +167,7 @@ def test_just_the_streams_that_hold_a_page_back_are_asked() -> None:
     executor = Executor(ManualClock(), None, ArrowPages(), EngineSettings(heartbeat_scope=sw.papers.query_level()))
     for source in "abc":
         executor.add(Source(source, sorted_stream()))
-    executor.add(Union("union"), [(source, "main") for source in "abc"])
+    executor.add(StreamUnion("union"), [(source, "main") for source in "abc"])
     executor.add(Collect("end"), [("union", "main")])
     for source, tick in (("a", 20), ("b", 11), ("c", 50)):
         executor.admit(source, page(tick))
@@ -195,7 +195,7 @@ def test_a_silent_stream_is_asked_and_its_timeout_lets_the_pages_of_others_go_on
     assert script.metrics()["q/where0"]["held"] == 0
 
 
-class Shut(Union):
+class Shut(StreamUnion):
     """Takes nothing before a page has come by its first input, and does not look at what waits."""
 
     opened = False

@@ -24,7 +24,7 @@ from slackwater.engine.journal import Emission, Record
 from slackwater.errors import JournalError
 from slackwater.operators.label import Label
 from slackwater.operators.operator import State
-from slackwater.operators.page import Origin, Page, Saved
+from slackwater.operators.page import Origin, Page, SavedRows
 from slackwater.operators.payload import Recipe, Staged
 from slackwater.plan.node import describe
 from slackwater.plan.nodes import WindowNode
@@ -32,7 +32,7 @@ from slackwater.plan.steps import Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.spark.storage import journal_files
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
@@ -189,7 +189,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
         [
             Emission(Label("q/1", "sink"), 4, table),
             Emission(Label("q/1", "late"), 5, Staged("somewhere/else", 10**7)),
-            Emission(Label("r", "sink"), 0, Recipe(Page(Origin("source:s", 3), Saved("pages/1"), steps), 7)),
+            Emission(Label("r", "sink"), 0, Recipe(Page(Origin("source:s", 3), SavedRows("pages/1"), steps), 7)),
         ],
     )
     FileJournal(LOCAL, str(tmp_path)).prepare(record)
@@ -236,7 +236,7 @@ def test_changes_are_kept_beside_the_whole_record_until_they_outgrow_it(tmp_path
 
 def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_path: Path) -> None:
     journal = FileJournal(LOCAL, str(tmp_path))
-    journal.note({"q": Noted(describe(query(window=(7, 3))), {"where0": Label("q", "where", 0)})})
+    journal.note({"q": QueryNote(describe(query(window=(7, 3))), {"where0": Label("q", "where", 0)})})
     assert journal.check("q", describe(query(window=(7, 3)))) == {"where0": "q/where0"}
     with pytest.raises(JournalError) as refusal:
         FileJournal(LOCAL, str(tmp_path)).check("q", describe(query(window=(8, 2))))
@@ -248,11 +248,11 @@ def test_the_journal_of_another_query_is_refused_and_both_plans_are_named(tmp_pa
 
 def test_a_query_that_was_forgotten_makes_room_for_another(tmp_path: Path) -> None:
     journal = FileJournal(LOCAL, str(tmp_path))
-    journal.note({"q": Noted("one", {}), "r": Noted("three", {})})
+    journal.note({"q": QueryNote("one", {}), "r": QueryNote("three", {})})
     journal.note({}, over=["q"])
     other = FileJournal(LOCAL, str(tmp_path))
     assert other.check("q", "two") == {}
-    other.note({"q": Noted("two", {})})
+    other.note({"q": QueryNote("two", {})})
     assert FileJournal(LOCAL, str(tmp_path)).queries == {"q": "two", "r": "three"}
 
 
@@ -260,7 +260,7 @@ def test_a_query_keeps_its_id_until_it_is_forgotten(tmp_path: Path) -> None:
     """Commits of a later query of that name begin at 0 again: its files must not be taken for the earlier one's."""
     journal = FileJournal(LOCAL, str(tmp_path / "a"))
     first = journal.run_id("q")
-    journal.note({"q": Noted("plan", {})})
+    journal.note({"q": QueryNote("plan", {})})
     again = FileJournal(LOCAL, str(tmp_path / "a"))
     assert again.run_id("q") == first
     assert len({first, again.run_id("r"), FileJournal(LOCAL, str(tmp_path / "b")).run_id("q")}) == 3
@@ -269,7 +269,7 @@ def test_a_query_keeps_its_id_until_it_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
-    FileJournal(LOCAL, str(tmp_path)).note({"q": Noted("plan", {})})
+    FileJournal(LOCAL, str(tmp_path)).note({"q": QueryNote("plan", {})})
     header = json.loads((tmp_path / "journal.json").read_text())
     (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
     with pytest.raises(JournalError, match="has format 99, this version reads format 19: continue with"):

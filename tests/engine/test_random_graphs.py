@@ -28,7 +28,7 @@ from slackwater.operators.extend import Extend
 from slackwater.operators.prod import Prod
 from slackwater.operators.sink import Sink
 from slackwater.operators.source import Source
-from slackwater.operators.union import Union
+from slackwater.operators.stream_union import StreamUnion
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.steps import Where
 from slackwater.progress.bounds.bounded import bounded
@@ -276,7 +276,7 @@ def test_a_diamond_gives_what_a_line_gives(
         executor.add(Source("source", bounded(stream.slack).tracker(TimeDomain.SEQUENCE)))
         executor.add(Extend("a", Where("g = 'a'")), [("source", "main")])
         executor.add(Extend("rest", Where("g <> 'a' OR g IS NULL")), [("source", "main")])
-        executor.add(Union("both"), [("a", "main"), ("rest", "main")])
+        executor.add(StreamUnion("both"), [("a", "main"), ("rest", "main")])
         executor.add(WindowAggregate("window", plan, executor.clock), [("both", "main")])
         executor.add(Sink("sink", sink), [("window", "main")])
         for number, rows in enumerate(stream.pages):
@@ -309,7 +309,7 @@ def trees(draw: st.DrawFn) -> Tree:
         width = draw(st.integers(2, min(3, len(open_ends))))
         feeds, open_ends = open_ends[:width], open_ends[width:]
         label = f"u{len(executor.graph.nodes)}"
-        executor.add(Union(label), [(feed, "main") for feed in feeds])
+        executor.add(StreamUnion(label), [(feed, "main") for feed in feeds])
         open_ends.append(label)
     executor.add(Collect("end", waits=draw(st.booleans())), [(open_ends[0], "main")])
     for node in executor.graph:

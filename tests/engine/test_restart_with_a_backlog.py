@@ -18,7 +18,7 @@ from slackwater.engine.loop import Loop
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
-from slackwater.operators.page import Page, Saved
+from slackwater.operators.page import Page, SavedRows
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import WindowNode
@@ -171,7 +171,7 @@ def test_rows_that_are_saved_already_go_when_they_are_worked_off() -> None:
     add_query(executor, "q", query(look), sink)
     for n in range(3):
         # Durable before it is admitted, as a page of the spool is.
-        page = replace(arrow_page(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t"), copy=Saved(f"spool/{n}"))
+        page = replace(arrow_page(frame([[n, "a", 0, 1.0, 1]]), n, 0, "t"), copy=SavedRows(f"spool/{n}"))
         executor.admit(source_label("s"), page)
     executor.run_until_idle()
     executor.drain()

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from slackwater.engine.build import add_query
-from slackwater.engine.calibration import ENOUGH, SHARE, Sampled
+from slackwater.engine.calibration import ENOUGH, SHARE, SampleSums
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import Measured, Ran
 from slackwater.engine.settings import EngineSettings
 from slackwater.engine.statistics import WINDOW
 from slackwater.engine.waits import Waits
 from slackwater.operators.backend import Done
-from slackwater.operators.page import InDriver, Page
+from slackwater.operators.page import DriverRows, Page
 from slackwater.plan.steps import Map, Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -140,7 +140,7 @@ def test_a_sample_shows_what_filters_and_projections_leave() -> None:
     strategy, sink, executor = sampled(20)
     plan = strategy.plans[-1]
     rows = arrow_page(frame([[n, "a", n] for n in range(10)]), 0, 0, "t")
-    whole = Page(rows.origin, InDriver(ArrowPages().sample(rows, 10)))
+    whole = Page(rows.origin, DriverRows(ArrowPages().sample(rows, 10)))
     filtered = whole.with_step(Where("h >= 8"))
     sizes = [
         ArrowPages().payload(made).nbytes for made in (whole, filtered, filtered.with_step(Select((("t", "t"),))))
@@ -195,17 +195,17 @@ def test_an_operator_that_comes_later_gets_a_sample_of_its_own() -> None:
 
 
 def test_an_early_page_of_which_nothing_is_left_is_not_the_last_word() -> None:
-    seen = Sampled()
+    seen = SampleSums()
     seen.add(0.0, 10, 10, 400, 0)
     assert seen.growth == 0.05, "half a row of ten"
     assert not seen.known
     for _ in range(3):
         seen.add(0.0, 10, 10, 400, 200)
     assert seen.known and seen.growth is not None and 0.35 < seen.growth < 0.5
-    few = Sampled()
+    few = SampleSums()
     few.add(0.0, 1_000, ENOUGH, 4_000, 400)
     assert few.known, "an operator behind a filter need not have all of a sample"
-    whole = Sampled()
+    whole = SampleSums()
     whole.add(2.0, 1_000, 1_000, 40_000, 4_000)
     assert whole.known and (whole.cost, whole.width, whole.growth) == (0.002, 40, 0.1)
 

@@ -17,7 +17,7 @@ from slackwater.estimates.conformal import LATEST
 from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import fit_to_type
 from slackwater.estimates.traffic import FIGURES
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 COLUMNS = [Growth.COUNTS, Growth.COUNTS, Growth.ADDS, Growth.RISES]
 ONE = np.zeros(1, np.uint64)

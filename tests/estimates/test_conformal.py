@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.estimates.conformal import Conformal
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 FIVE_PERCENT = np.array([0.05])
 

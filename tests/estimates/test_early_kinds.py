@@ -20,7 +20,7 @@ from experiments.lab.early_kinds import KINDS, season
 from experiments.lab.early_streams import START, Case, made, play, spread_out
 from slackwater.estimates.early import Early
 from slackwater.estimates.season import Season
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 
 @cache

@@ -7,7 +7,7 @@ import numpy as np
 from slackwater.estimates.completeness import Curve
 from slackwater.estimates.group_history import LONG, LONG_SEEN, OFF, VARIED
 from slackwater.estimates.traffic import AS_USUAL, BY_PACE, BY_SEEN, AfterChanges, Pace, Traffic
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 
 def usual_stream() -> Traffic:

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import polars as pl
 import pytest
 
-from slackwater.aggregates.aggregate import Aggregate, Call
+from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.min_max import Max, Min
 from slackwater.aggregates.partial import Partial
@@ -21,7 +21,7 @@ from tests.kit.streams import SAMPLE, frame
 
 
 @dataclass(frozen=True)
-class PeakToPeak(Aggregate):
+class PeakToPeak(AggregateFunction):
     """Made of partials that min() and max() have too: in one query with these they are computed once."""
 
     functions: ClassVar[tuple[str, ...]] = ("peak_to_peak",)

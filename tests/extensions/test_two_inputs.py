@@ -19,7 +19,7 @@ from slackwater.plan import analyse
 from slackwater.plan import logical as L
 from slackwater.plan.node import NeverEarly, PlanNode, TimeOfInput, check_domains, describe
 from slackwater.plan.nodes import StreamNode
-from slackwater.plan.unite import Analysed
+from slackwater.plan.unite import AnalysedPlan
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -60,12 +60,12 @@ class StandbyNode(TimeOfInput, NeverEarly, PlanNode):
         return "standby", self.patience
 
 
-def analysed(analysis: analyse.Analysis, query: Standby, as_rows: bool) -> Analysed:
+def analysed(analysis: analyse.Analysis, query: Standby, as_rows: bool) -> AnalysedPlan:
     first, second = (analysis.of(below, as_rows=True) for below in query.inputs)
     check_domains([first.node, second.node], "standby")
     if first.node.schema != second.node.schema:
         raise QueryError("standby: both feeds must have the same columns; select(…) those of one of them")
-    return Analysed(
+    return AnalysedPlan(
         StandbyNode((first.node, second.node), first.node.domain.span(query.patience, "patience")), first.relation
     )
 

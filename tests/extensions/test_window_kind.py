@@ -21,7 +21,7 @@ from slackwater.plan import analyse
 from slackwater.plan import logical as L
 from slackwater.plan.node import NeverEarly, PlanNode
 from slackwater.plan.nodes import AggregateNode, StreamNode, WindowNode
-from slackwater.plan.unite import Analysed
+from slackwater.plan.unite import AnalysedPlan
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
@@ -67,7 +67,7 @@ class SessionNode(NeverEarly, AggregateNode):
         return self.gap
 
 
-def analysed(analysis: analyse.Analysis, query: Sessions, as_rows: bool) -> Analysed:
+def analysed(analysis: analyse.Analysis, query: Sessions, as_rows: bool) -> AnalysedPlan:
     """Groups and aggregates are those of a window; what it may have is checked there."""
     window = L.Aggregate(query.inputs, L.Window(query.gap, query.gap), query.groups, query.aggregates)
     found = analysis.of(window)
@@ -77,7 +77,7 @@ def analysed(analysis: analyse.Analysis, query: Sessions, as_rows: bool) -> Anal
     # Of rows each must have a partial of its own.
     RollingKernel(RollingSpec(rows=1), kernel.groups, kernel.aggregates)
     gap = kernel.spec.range
-    return Analysed(SessionNode(node.inputs, kernel, node.schema, node.disorder, gap), found.relation)
+    return AnalysedPlan(SessionNode(node.inputs, kernel, node.schema, node.disorder, gap), found.relation)
 
 
 # --- what runs it
@@ -146,7 +146,7 @@ class SessionAggregate(Unary):
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         return self._open is not None and self._open.height > 0
 
-    def wanted(self, tick: int) -> int | None:
+    def next_useful_time(self, tick: int) -> int | None:
         ends = [] if self._open is None else (self._open[LAST] + self._node.gap - 1).to_list()
         return min((end for end in ends if end > tick), default=None)
 

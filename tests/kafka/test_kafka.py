@@ -24,7 +24,7 @@ from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import RowLocation
 from slackwater.spark.backend.locations.registry import Direct
 from slackwater.spark.backend.opened import reference_of
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from tests.kit import kafka_job
 from tests.kit.kafka import Kafka
 from tests.kit.kafka_job import rows_of, work
@@ -141,10 +141,10 @@ def test_lost_offsets_are_told(kafka: Kafka, tmp_path: Path, monkeypatch: pytest
     kafka.write(topic, rows)
     with monkeypatch.context() as broken:
 
-        def gone(self: Work, kernel: Any) -> Any:
+        def gone(self: PageJobs, kernel: Any) -> Any:
             raise RuntimeError("the machine is gone")
 
-        broken.setattr(Work, "fold", gone)
+        broken.setattr(PageJobs, "fold", gone)
         with pytest.raises(RunError, match="the machine is gone"):
             work(kafka.spark, str(tmp_path), rows_of(kafka.spark, kafka.address, topic))
     assert notes(tmp_path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.columns import TIME
 from slackwater.engine.build import source_label
-from slackwater.operators.map import Map
+from slackwater.operators.map import MapPages
 from slackwater.operators.prod import Prod
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.scheduling.strategy import Ordered, Ready
@@ -41,10 +41,10 @@ def admit(script: Script, rows: pl.DataFrame, number: int) -> bool:
     return script.executor.admit(source_label("s"), page).done
 
 
-run_of_map = Map.run
+run_of_map = MapPages.run
 
 
-def watched(self: Map, inputs: Any, emit: Any) -> None:
+def watched(self: MapPages, inputs: Any, emit: Any) -> None:
     """A run of the map that may not promise anything of rows that are set aside."""
     run_of_map(self, inputs, emit)
     said = self.output([inputs[0].time])

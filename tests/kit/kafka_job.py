@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.operators.page import Page
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from slackwater.spark.ingest.spool import Spool
 from slackwater.spark.storage.embedded import embedded
 from tests.kit.kafka import with_connector
@@ -41,9 +41,9 @@ def work(spark: SparkSession, root: str, frame: DataFrame, drain: bool = True) -
 
 def main(root: str, address: str, topic: str) -> None:
     """Work off some pages, note others, and die."""
-    fold, put, turns = Work.fold, Spool.put, {"fold": 0, "put": 0}
+    fold, put, turns = PageJobs.fold, Spool.put, {"fold": 0, "put": 0}
 
-    def folding(self: Work, kernel: Any) -> Any:
+    def folding(self: PageJobs, kernel: Any) -> Any:
         turns["fold"] += 1
         if turns["fold"] > DONE:
             threading.Event().wait()  # the next job takes for ever, and a backlog grows
@@ -56,7 +56,7 @@ def main(root: str, address: str, topic: str) -> None:
             os.killpg(os.getpgid(0), signal.SIGKILL)
         return saved
 
-    Work.fold, Spool.put = folding, putting  # type: ignore[method-assign]
+    PageJobs.fold, Spool.put = folding, putting  # type: ignore[method-assign]
     with_connector()
     spark = embedded("local[2]", driver_memory="1g")
     work(spark, root, rows_of(spark, address, topic))

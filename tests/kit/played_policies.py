@@ -11,8 +11,8 @@ from slackwater.columns import SOURCE, TIME
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.testing import Script, arrow_plan
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 from slackwater.tune.rows import ARRIVAL, FrameRows
 from slackwater.windows.spec import WindowSpec
 
@@ -43,9 +43,9 @@ def stream(arrival: list[int], time: list[int | None], source: list[str] | None 
     return pl.DataFrame({**columns, SOURCE: source}, schema={**kinds, SOURCE: pl.String})
 
 
-def paged(rows: pl.DataFrame, page: int, spec: WindowSpec) -> Pages:
+def paged(rows: pl.DataFrame, page: int, spec: WindowSpec) -> ArrivalPages:
     reduced = FrameRows(rows.lazy(), SOURCE in rows.columns)
-    return Pages.of(reduced.cells(page, spec), reduced.sketches(page), page, spec)
+    return ArrivalPages.of(reduced.cells(page, spec), reduced.sketches(page), page, spec)
 
 
 def played(rows: pl.DataFrame, policy: Disorder, page: int, spec: WindowSpec, by_source: bool = False) -> Told:

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.columns import CELL, PLACE, TIME
+from slackwater.columns import CELL, ROW_ORDER, TIME
 from slackwater.operators.page import Page
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages
@@ -39,7 +39,7 @@ class RowsHere:
     def spill_rows(self, kernel: RollingKernel, width: int, place: StorageDir) -> pa.Schema:
         """The rows that have a time as Parquet files, in a folder for each `width` of it."""
         rows = self._pages.rows_of(self._page, kernel).filter(pl.col(TIME).is_not_null())
-        numbered = rows.with_row_index(PLACE).with_columns((pl.col(TIME) // width).alias(CELL))
+        numbered = rows.with_row_index(ROW_ORDER).with_columns((pl.col(TIME) // width).alias(CELL))
         place.files.create_dir(place.path, recursive=True)
         for (cell,), part in numbered.group_by(CELL):
             folder = f"{place.path}/{CELL}={cell}"

@@ -71,10 +71,10 @@ SCOPE = Scope(
 )
 
 
-def select(text: str, scope: Scope = SCOPE) -> S.Select:
+def select(text: str, scope: Scope = SCOPE) -> S.SelectStatement:
     """The query of a text of one statement."""
     (statement,) = parse(text, scope).statements
-    assert isinstance(statement, S.Select)
+    assert isinstance(statement, S.SelectStatement)
     return statement
 
 

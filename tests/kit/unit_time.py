@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from slackwater.scheduling.paths import Plan, Work
+from slackwater.scheduling.paths import PathWork, Plan
 from slackwater.scheduling.strategy import Ready, Situation, Strategy, WaitingPages
 
 
@@ -46,12 +46,12 @@ class Tuple:
 
 def plan_of(paths: Sequence[Path], whole: bool = False) -> Plan:
     """The same as an engine would measure it."""
-    plan: dict[str, Work] = {}
+    plan: dict[str, PathWork] = {}
     for n, path in enumerate(paths):
         before, size = f"{n}/source", 1.0
-        plan[before] = Work((), 0.0)
+        plan[before] = PathWork((), 0.0)
         for m, (time, left) in enumerate(zip(path.times, path.sizes, strict=True)):
-            plan[f"{n}/{m}"] = Work((before,), time / size, left / size, longest=time if whole else 1)
+            plan[f"{n}/{m}"] = PathWork((before,), time / size, left / size, longest=time if whole else 1)
             before, size = f"{n}/{m}", left
     return plan
 

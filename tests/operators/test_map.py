@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.engine.queue import Entry, Queue
-from slackwater.operators.map import Map
+from slackwater.operators.map import MapPages
 from slackwater.operators.operator import MAIN, State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
@@ -40,17 +40,17 @@ EVENTS = st.lists(
 
 
 #: How far time has come behind each map.
-TOLD: WeakKeyDictionary[Map, Punctuation] = WeakKeyDictionary()
+TOLD: WeakKeyDictionary[MapPages, Punctuation] = WeakKeyDictionary()
 
 
-def map_alone(ratio: int) -> tuple[Map, tuple[Queue, Queue]]:
+def map_alone(ratio: int) -> tuple[MapPages, tuple[Queue, Queue]]:
     node = query(0, (10, 10)).inputs[0]
-    operator = Map("map", node, [WindowSpec(10, 10)], sw.sideline(ratio))
+    operator = MapPages("map", node, [WindowSpec(10, 10)], sw.sideline(ratio))
     operator.pages = ArrowPages()
     return operator, (Queue(operator.pages), Queue(operator.pages))
 
 
-def take(operator: Map, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
+def take(operator: MapPages, queues: tuple[Queue, Queue], event: Any, number: int = 0) -> list[Any]:
     """Do what an event says; gives what the map emits, and what time the engine then passes on."""
     out: list[Any] = []
 

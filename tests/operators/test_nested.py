@@ -20,7 +20,7 @@ import slackwater as sw
 from slackwater.engine.build import source_label
 from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
-from slackwater.plan.columns import needed_columns
+from slackwater.plan.column_use import needed_columns
 from slackwater.plan.node import aggregates_of, describe
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.bounds.bounded import bounded

@@ -11,7 +11,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.operators.backend import LateTimes
-from slackwater.operators.page import Held, Origin, Page, Referenced, Saved
+from slackwater.operators.page import CachedRows, Origin, Page, SavedRows, SourceRows
 from slackwater.plan.steps import JoinTable, Select, Stamp, Where
 from slackwater.progress.arrival import Arrival
 from slackwater.testing import ArrowPages, ListSink, Script, StreamSpec, arrow_page
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("t", pa.int64()), ("g", pa.string()), ("i", pa.int64())])
 
 
 def test_equal_pages_are_equal_and_a_step_makes_another_page() -> None:
-    one, other = (Page(Origin("source:s", 1), Saved("pages/1"), (Where("a > 1"),)) for _ in range(2))
+    one, other = (Page(Origin("source:s", 1), SavedRows("pages/1"), (Where("a > 1"),)) for _ in range(2))
     assert one == other and hash(one) == hash(other) and len({one, other}) == 1
     assert one.with_step(Where("b")) != one and "pages/1" in repr(one)
 
@@ -30,8 +30,8 @@ def test_equal_pages_are_equal_and_a_step_makes_another_page() -> None:
 @pytest.mark.parametrize(
     "location",
     [
-        Saved("pages/1", (("__time", "t"),)),
-        Referenced("s", "files", '{"paths": []}', ("`t`",), (("__time", "t"),), "spool/s/1"),
+        SavedRows("pages/1", (("__time", "t"),)),
+        SourceRows("s", "files", '{"paths": []}', ("`t`",), (("__time", "t"),), "spool/s/1"),
     ],
 )
 def test_a_page_comes_back_from_json(location: Any) -> None:
@@ -44,10 +44,10 @@ def test_a_page_comes_back_from_json(location: Any) -> None:
 
 
 def test_only_rows_that_outlive_the_process_are_durable() -> None:
-    saved = Page(Origin("s", 1), Saved("pages/1"))
+    saved = Page(Origin("s", 1), SavedRows("pages/1"))
     assert saved.durable and saved.folder == "pages/1" and saved.stamped(9).durable
     assert not saved.with_step(Where("x")).durable, "what is done to the rows may give something else tomorrow"
-    memory = Page(Origin("s", 1), Held(None))
+    memory = Page(Origin("s", 1), CachedRows(None))
     assert not memory.durable and memory.folder is None
     with pytest.raises(AssertionError, match="only in memory"):
         memory.to_json()

@@ -151,7 +151,7 @@ class Asked:
         self.script.executor.add(self._operator)
         self._labels = [n.label for n in self.script.executor.graph if n.label.startswith("q/")]
 
-    def _send(self, query: str | None, asked: prod_stream.Asked) -> int:
+    def _send(self, query: str | None, asked: prod_stream.ProdRow) -> int:
         if query not in (None, "q"):
             return 0
         self.script.executor.prod(asked.of("q", self.script.plan.kernel.spec))

@@ -53,7 +53,7 @@ def test_a_starved_union_asks_only_the_sources_that_it_waits_for() -> None:
     script = Script(plan(windows(union(union(A, where(B, "t > 0")), C), 10, 10)))
     trackers = {name: Asked() for name in "abc"}
     for name, tracker in trackers.items():
-        script.executor.graph.nodes[f"source:{name}"].operator._promises["main"].tracker = tracker
+        script.executor.graph.nodes[f"source:{name}"].operator._ports["main"].tracker = tracker
     for stream, time in (("a", 30), ("b", 35), ("c", 25)):
         script.page(frame([[time]]), stream=stream)
     for tracker in trackers.values():
@@ -73,7 +73,7 @@ def test_a_starved_union_asks_only_the_sources_that_it_waits_for() -> None:
 def test_a_window_that_holds_nothing_asks_nobody() -> None:
     script = Script(plan(windows(union(A, B), 10, 10)))
     tracker = Asked()
-    script.executor.graph.nodes["source:a"].operator._promises["main"].tracker = tracker
+    script.executor.graph.nodes["source:a"].operator._ports["main"].tracker = tracker
     script.advance(5)
     assert tracker.at == []
 

@@ -46,7 +46,7 @@ def test_each_window_gets_what_a_fold_of_its_own_gives(
     for kernel in some:
         shared.join(kernel)
     if one_leaves and len(some) > 1:
-        shared.leave(some.pop())
+        shared.detach(some.pop())
     page, pages = arrow_page(stream.rows, 0, 0, "t"), ArrowPages()
     for kernel in some:
         assert_equal(shared.fold(pages, page, kernel), ArrowPages().fold(page, kernel), kernel)

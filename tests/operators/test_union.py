@@ -17,7 +17,7 @@ from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.union import Union
+from slackwater.operators.stream_union import StreamUnion
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.progress.bounds.bounded import BoundedTracker, bounded
 from slackwater.progress.clock import ManualClock
@@ -47,7 +47,7 @@ def arcs(*elements: list[Any]) -> list[Queue]:
     return made
 
 
-def sent(operator: Union, inputs: list[Queue]) -> list[Any]:
+def sent(operator: StreamUnion, inputs: list[Queue]) -> list[Any]:
     out: list[Any] = []
     while operator.has_work(inputs):
         operator.run(inputs, lambda element, port="main": out.append(element))
@@ -66,7 +66,7 @@ def beat(tick: int) -> Punctuation:
 
 
 def test_pages_pass_though_the_other_input_has_said_nothing() -> None:
-    union, inputs = Union("u"), arcs([page(1), beat(9), page(2)], [])
+    union, inputs = StreamUnion("u"), arcs([page(1), beat(9), page(2)], [])
     assert [p.number for p in sent(union, inputs)] == [1, 2]
     assert union.output([q.time for q in inputs]) == Punctuation.NONE
     inputs[1].push(Entry(beat(4), 1))
@@ -76,11 +76,11 @@ def test_pages_pass_though_the_other_input_has_said_nothing() -> None:
 
 def test_inputs_take_turns() -> None:
     inputs = arcs([page(n) for n in range(4)], [page(n) for n in range(10, 12)])
-    assert [p.number for p in sent(Union("u"), inputs)] == [0, 10, 1, 11, 2, 3]
+    assert [p.number for p in sent(StreamUnion("u"), inputs)] == [0, 10, 1, 11, 2, 3]
 
 
 def test_a_prod_goes_on_once_when_it_has_come_by_all_and_nothing_overtakes_it() -> None:
-    prod, union = Prod(query="q"), Union("u")
+    prod, union = Prod(query="q"), StreamUnion("u")
     inputs = arcs([prod, page(2)], [page(1)])
     assert [p.number for p in sent(union, inputs)] == [1], "page 2 came behind the prod"
     inputs[1].push(Entry(prod, 1))
@@ -89,18 +89,18 @@ def test_a_prod_goes_on_once_when_it_has_come_by_all_and_nothing_overtakes_it() 
 
 def test_a_prod_that_one_input_could_not_answer_is_void_for_all() -> None:
     inputs = arcs([Prod(9)], [Prod(9, void=True)])
-    assert sent(Union("u"), inputs) == [Prod(9, void=True)]
+    assert sent(StreamUnion("u"), inputs) == [Prod(9, void=True)]
 
 
 def test_time_of_each_source_is_the_least_of_all_inputs() -> None:
     a = Punctuation(Heartbeat(1), SourceHeartbeats(["x", "y"], np.array([9, 3]), 2))
     b = Punctuation(Heartbeat(0), SourceHeartbeats(["y", "z"], np.array([5, 8]), 1))
-    both = Union("u").output([a, b]).sources
+    both = StreamUnion("u").output([a, b]).sources
     assert both is not None
     assert (both.names, both.ticks.tolist(), both.others) == (["x", "y", "z"], [1, 3, 2], 1)
-    whole = Union("u").output([a, beat(4)]).sources
+    whole = StreamUnion("u").output([a, beat(4)]).sources
     assert whole is not None and (whole.ticks.tolist(), whole.others) == ([4, 3], 2)
-    same = Union("u").output([a, a]).sources
+    same = StreamUnion("u").output([a, a]).sources
     assert same is not None and (same.names, same.ticks.tolist()) == (["x", "y"], [9, 3])
 
 
@@ -116,7 +116,7 @@ def test_what_is_promised_behind_a_union_is_promised_on_every_input(times: list[
     def promises(time: Punctuation, tick: int) -> bool:
         return tick <= time.heartbeat.tick or any(after < tick <= until for after, until in time.ranges)
 
-    both = Union("u").output(times)
+    both = StreamUnion("u").output(times)
     for tick in range(-2, 33):
         assert promises(both, tick) == all(promises(time, tick) for time in times)
 
@@ -233,7 +233,7 @@ def test_a_report_goes_to_the_stream_of_its_page_though_numbers_are_the_same() -
     script = Script(plan(windows(union(A, B), 10, 10)))
     trackers = {name: Listening() for name in "ab"}
     for name, tracker in trackers.items():
-        script.executor.graph.nodes[f"source:{name}"].operator._promises["main"].tracker = tracker
+        script.executor.graph.nodes[f"source:{name}"].operator._ports["main"].tracker = tracker
     script.page(frame([[1]]), stream="a").page(frame([[2], [3]]), stream="b").page(frame([[4]] * 5), stream="a")
     assert trackers["a"].heard == [(0, 1), (1, 5)]
     assert trackers["b"].heard == [(0, 2)]
@@ -247,7 +247,7 @@ def test_each_stream_of_a_union_keeps_its_own_policy_and_loses_its_own_share() -
         script.page(frame([[10 * n + 3]]), stream="b")
     figures = script.metrics()
     assert figures["source:b"]["heartbeat"] == 393 - 3 - 1
-    policy = script.executor.graph.nodes["source:a"].operator._promises["main"].tracker
+    policy = script.executor.graph.nodes["source:a"].operator._ports["main"].tracker
     assert figures["source:a"]["rows"] == 200 and figures["source:b"]["rows"] == 40
     assert policy._stream._seen.queries["q/window"].all_pairs == 200, "only its own rows"
 

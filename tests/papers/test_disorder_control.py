@@ -27,7 +27,7 @@ from slackwater.papers.max_delay import MaxDelay, MaxDelayTracker, max_delay
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from slackwater.plan import logical as L
-from slackwater.plan.columns import columns_of_joins, narrowed, needed_columns
+from slackwater.plan.column_use import columns_of_joins, narrowed, needed_columns
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.node import walk
 from slackwater.plan.nodes import StepNode

@@ -11,7 +11,7 @@ import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.columns import needed_columns
+from slackwater.plan.column_use import needed_columns
 from slackwater.plan.node import aggregates_of, describe, streams_of, with_streams
 from slackwater.plan.nodes import StepNode, UnionNode, WindowNode
 from slackwater.progress.bounds.bounded import bounded

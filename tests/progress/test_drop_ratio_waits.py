@@ -13,7 +13,7 @@ from slackwater.progress.drop_ratio.budget import AHEAD, RemainingBudget
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.drop_ratio.lateness import Lateness, LateRows, ranks_of
 from slackwater.progress.drop_ratio.loss_curve import STANDS_FOR, LossCurve, LossPart, _lost_at, stands_for
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from slackwater.errors import QueryError
 from slackwater.papers.global_counter import counter_bounds
 from slackwater.progress.bounds.environments import PerSource, sensor_bounds
-from slackwater.progress.bounds.generator import HeartbeatGenerator
 from slackwater.progress.bounds.groups import aggregate, weaker, weakest_of
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import BoundSet, Pair, SkewMatrix, TuplePair, irredundant, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
 from tests.kit.emissions import (

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slackwater.errors import JournalError, QueryError
-from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.ring import Ring

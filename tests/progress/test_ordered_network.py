@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import Pair, SkewMatrix, TuplePair
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.heartbeat import Heartbeat

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.errors import QueryError
-from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import (
     Bound,
     BoundSet,
@@ -23,7 +23,7 @@ from slackwater.progress.bounds.skew import (
     product,
     timeout_needed,
 )
-from slackwater.progress.sources import LARGEST
+from slackwater.progress.source_numbers import LARGEST
 from tests.kit.emissions import STEADY, guarantees, matrices, pairs, tuple_pairs
 
 SETS = st.lists(st.one_of(pairs(6), tuple_pairs(6)), max_size=6)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from experiments.lab.operator_work import Side, join
 from slackwater.scheduling.chart import chart, segments
-from slackwater.scheduling.paths import MOST_PATHS, Work, paths, remaining, ways
+from slackwater.scheduling.paths import MOST_PATHS, PathWork, paths, remaining, ways
 
 Points = list[tuple[float, float]]
 
@@ -58,28 +58,28 @@ def test_an_operator_with_selectivity_above_1_is_run_with_the_selective_one_behi
 
 def test_in_bytes_a_projection_counts_that_keeps_all_rows() -> None:
     plan = {
-        "s": Work((), 0.0, 1.0, 1.0, width=100.0),
-        "narrow": Work(("s",), 1.0, selectivity=1.0, growth=0.1, width=100.0),
-        "window": Work(("narrow",), 9.0, selectivity=0.0, growth=0.0, width=10.0),
+        "s": PathWork((), 0.0, 1.0, 1.0, width=100.0),
+        "narrow": PathWork(("s",), 1.0, selectivity=1.0, growth=0.1, width=100.0),
+        "window": PathWork(("narrow",), 9.0, selectivity=0.0, growth=0.0, width=10.0),
     }
     (drawn,) = paths(plan)
     assert drawn.points[2][1] == pytest.approx(0.1) and drawn.slopes == pytest.approx((0.9, 0.1 / 9))
     strategy = sw.chain()
     strategy.learn(plan)
     assert strategy.ends_segment("narrow") and not strategy.ends_segment("s")
-    in_rows = {label: Work(of.inputs, of.cost, of.selectivity) for label, of in plan.items()}
+    in_rows = {label: PathWork(of.inputs, of.cost, of.selectivity) for label, of in plan.items()}
     (drawn,) = paths(in_rows)
     assert drawn.ends == (3,), "all rows stay until the window"
 
 
 def test_a_join_of_two_streams_lies_on_the_path_of_each() -> None:
     plan = {
-        "r": Work((), 0.0),
-        "s": Work((), 0.0),
-        "where": Work(("r",), 2.0, 0.5),
+        "r": PathWork((), 0.0),
+        "s": PathWork((), 0.0),
+        "where": PathWork(("r",), 2.0, 0.5),
         "join": join(("where", "s"), (Side(1, 2, 1.0), Side(3, 1, 2.0))),
-        "selective": Work(("join",), 1.0, 0.05),
-        "sink": Work(("selective",), 40.0),
+        "selective": PathWork(("join",), 1.0, 0.05),
+        "sink": PathWork(("selective",), 40.0),
     }
     # 5.1: s = (1 * 2 + 3 * 1) / 4, t = (1 * 1 + 3 * 2) / 4.
     of_r, of_s = paths(plan)
@@ -107,10 +107,10 @@ def test_the_formulas_of_5_1_are_what_counting_all_rows_gives(sides: list[tuple[
 
 def test_a_page_that_several_read_is_counted_once() -> None:
     plan = {
-        "s": Work((), 0.0),
-        "where": Work(("s",), 1.0, 0.5),
-        "quick": Work(("where",), 2.0),
-        "slow": Work(("where",), 9.0),
+        "s": PathWork((), 0.0),
+        "where": PathWork(("s",), 1.0, 0.5),
+        "quick": PathWork(("where",), 2.0),
+        "slow": PathWork(("where",), 9.0),
     }
     (first,) = ways(plan).values()
     (where,) = first.then
@@ -125,18 +125,18 @@ def test_a_page_that_several_read_is_counted_once() -> None:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> dict[str, Work]:
+def graphs(draw: st.DrawFn) -> dict[str, PathWork]:
     """A stream and operators that read it, or each other; branches may meet again."""
-    plan = {"s": Work((), 0.0)}
+    plan = {"s": PathWork((), 0.0)}
     for n in range(draw(st.integers(1, 7))):
         feeders = draw(st.lists(st.sampled_from(list(plan)), min_size=1, max_size=3, unique=True))
         selectivity = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0]))
-        plan[f"O{n}"] = Work(tuple(feeders), draw(st.integers(1, 9)), selectivity)
+        plan[f"O{n}"] = PathWork(tuple(feeders), draw(st.integers(1, 9)), selectivity)
     return plan
 
 
 @given(graphs())
-def test_on_any_graph_all_work_and_all_room_are_charted(plan: dict[str, Work]) -> None:
+def test_on_any_graph_all_work_and_all_room_are_charted(plan: dict[str, PathWork]) -> None:
     (first,) = ways(plan).values()
     found = segments(first)
     assert sum(segment.seconds for segment in found) == pytest.approx(remaining(plan)["s"])
@@ -146,11 +146,11 @@ def test_on_any_graph_all_work_and_all_room_are_charted(plan: dict[str, Work]) -
 
 def test_branches_that_meet_again_have_each_their_share_in_what_follows() -> None:
     plan = {
-        "s": Work((), 0.0),
-        "left": Work(("s",), 1.0, 0.5),
-        "right": Work(("s",), 2.0, 0.5),
-        "union": Work(("left", "right"), 0.5, 1.0),
-        "window": Work(("union",), 1.0),
+        "s": PathWork((), 0.0),
+        "left": PathWork(("s",), 1.0, 0.5),
+        "right": PathWork(("s",), 2.0, 0.5),
+        "union": PathWork(("left", "right"), 0.5, 1.0),
+        "window": PathWork(("union",), 1.0),
     }
     (first,) = ways(plan).values()
     # Half a row's room is freed by the left branch in 1 + 0.25 + 0.5 seconds, and by the right one in 2.75.
@@ -165,10 +165,10 @@ def test_branches_that_meet_again_have_each_their_share_in_what_follows() -> Non
 
 
 def test_a_plan_whose_branches_meet_twenty_times_is_charted_at_once() -> None:
-    plan, before = {"s": Work((), 0.0)}, "s"
+    plan, before = {"s": PathWork((), 0.0)}, "s"
     for n in range(20):
-        plan |= {f"l{n}": Work((before,), 1.0, 0.5), f"r{n}": Work((before,), 1.0, 0.5)}
-        plan[f"u{n}"] = Work((f"l{n}", f"r{n}"), 0.1)
+        plan |= {f"l{n}": PathWork((before,), 1.0, 0.5), f"r{n}": PathWork((before,), 1.0, 0.5)}
+        plan[f"u{n}"] = PathWork((f"l{n}", f"r{n}"), 0.1)
         before = f"u{n}"
     (first,) = ways(plan).values()
     assert {label for segment in segments(first) for label in segment.labels} == set(plan)
@@ -177,17 +177,22 @@ def test_a_plan_whose_branches_meet_twenty_times_is_charted_at_once() -> None:
 
 def test_a_chain_takes_the_steeper_branch_of_two() -> None:
     plan = {
-        "s": Work((), 0.0),
-        "map": Work(("s",), 1.0, 1.0),
-        "quick": Work(("map",), 1.0),
-        "slow": Work(("map",), 9.0),
+        "s": PathWork((), 0.0),
+        "map": PathWork(("s",), 1.0, 1.0),
+        "quick": PathWork(("map",), 1.0),
+        "slow": PathWork(("map",), 9.0),
     }
     (first,) = ways(plan).values()
     assert [s.labels for s in segments(first)] == [("s", "map", "quick"), ("slow",)]
 
 
 def test_before_anything_is_measured_a_path_is_one_chain() -> None:
-    plan = {"s": Work(), "where": Work(("s",)), "window": Work(("where",)), "sink": Work(("window",))}
+    plan = {
+        "s": PathWork(),
+        "where": PathWork(("s",)),
+        "window": PathWork(("where",)),
+        "sink": PathWork(("window",)),
+    }
     strategy = sw.chain()
     strategy.learn(plan)
     assert not any(strategy.ends_segment(label) for label in plan)

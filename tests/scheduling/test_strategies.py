@@ -11,7 +11,7 @@ import pytest
 import slackwater as sw
 from slackwater.engine.records import MOST_CHOICES
 from slackwater.errors import QueryError
-from slackwater.scheduling.paths import Work
+from slackwater.scheduling.paths import PathWork
 from slackwater.scheduling.strategy import Act, Ordered, Ready, Situation, Strategy, WaitingPages
 from slackwater.testing import Script, arrow_plan
 from tests.kit.strategies import STRATEGIES
@@ -101,7 +101,11 @@ def test_round_robin_gives_every_operator_its_turn() -> None:
 
 
 def test_a_random_mix_goes_by_fifo_as_often_as_it_should() -> None:
-    plan = {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
+    plan = {
+        "s": PathWork((), 0.0),
+        "where": PathWork(("s",), 1.0, 0.2),
+        "map": PathWork(("where",), 5.0),
+    }
     ready = [Ready("where", oldest=7), Ready("map", oldest=2)]
     strategy = sw.papers.random_mix(fifo=0.25, seed=3)
     strategy.learn(plan)
@@ -133,7 +137,11 @@ def test_a_choice_has_its_reason(strategy: Ordered) -> None:
 
 def test_the_reason_of_each_order() -> None:
     ready = [Ready("where", oldest=7, last_run=3), Ready("map", oldest=2, last_run=9)]
-    plan = {"s": Work((), 0.0), "where": Work(("s",), 1.0, 0.2), "map": Work(("where",), 5.0)}
+    plan = {
+        "s": PathWork((), 0.0),
+        "where": PathWork(("s",), 1.0, 0.2),
+        "map": PathWork(("where",), 5.0),
+    }
     for strategy, why in (
         (sw.fifo(), "its page is the oldest, 2"),
         (sw.papers.round_robin(), "its turn: it last ran in run 3"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.errors import JournalError
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 from slackwater.testing import Script, arrow_plan
 from tests.kit.faulty_files import FaultyFiles, flip, newest
 from tests.kit.streams import SAMPLE, frame
@@ -107,7 +107,7 @@ def test_the_record_of_another_journal_or_number_is_refused(tmp_path: Path) -> N
 @given(st.data())
 def test_a_header_with_one_bit_changed_is_refused(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        FileJournal(LOCAL, folder, sync=False).note({"q": Noted("the plan", {})})
+        FileJournal(LOCAL, folder, sync=False).note({"q": QueryNote("the plan", {})})
         path = Path(folder) / "journal.json"
         whole = path.read_bytes()
         path.write_bytes(flip(whole, data.draw(st.integers(0, 8 * len(whole) - 1))))

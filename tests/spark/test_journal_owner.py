@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.errors import JournalError, RunError
-from slackwater.spark.storage.journal_files import FileJournal, Noted, open_journal
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote, open_journal
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faulty_files import FaultyFiles, newest
@@ -99,7 +99,7 @@ def test_a_stopped_session_writes_nothing_more(tmp_path: Path) -> None:
     journal = open_journal(StorageDir.of(tmp_path))
     journal.close()
     with pytest.raises(JournalError, match="has been stopped"):
-        journal.note({"q": Noted("plan", {})})
+        journal.note({"q": QueryNote("plan", {})})
 
 
 # --- without a lock

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.errors import QueryError
 from slackwater.operators.backend import PartialsTooLarge
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from slackwater.spark.state import spilled_records
 from tests.kit.windows import window_of
 from tests.spark.test_both_page_kinds import ALL, Scenario, comparable, on_arrow, on_spark, scattered
@@ -198,7 +198,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
 ) -> None:
     write_pages(tmp_path / "in")
 
-    def refuse(work: Work, columns: object, limit: object) -> None:
+    def refuse(work: PageJobs, columns: object, limit: object) -> None:
         raise PartialsTooLarge
 
     def answer() -> tuple[str, list[dict[str, Any]]]:
@@ -209,7 +209,7 @@ def test_a_page_that_spark_will_not_bring_to_the_driver_is_spilled(
             return run.metrics()["store"], run.results().drop_columns(["emitted_at"]).to_pylist()
 
     kind, resident = answer()
-    monkeypatch.setattr(Work, "collect", refuse)
+    monkeypatch.setattr(PageJobs, "collect", refuse)
     spilled_kind, spilled = answer()
     assert (kind, spilled_kind) == ("resident", "spilled")
     columns = ("window_end", *AGGREGATES)

@@ -24,7 +24,7 @@ from slackwater.spark.backend.layout import TaskLayout
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.one_task import SideBySide
 from slackwater.spark.backend.scan import by_reference
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import PaneKernel
 from tests.kit.windows import window_of
@@ -258,13 +258,13 @@ def test_pages_taken_together_are_worked_on_side_by_side(
 def test_no_more_pages_are_taken_than_have_room_for_what_they_come_down_to(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    source, folds, fold = tmp_path / "source", list[int](), Work.fold
+    source, folds, fold = tmp_path / "source", list[int](), PageJobs.fold
 
-    def spy(self: Work, kernel: PaneKernel) -> Folded:
+    def spy(self: PageJobs, kernel: PaneKernel) -> Folded:
         folds.append(self.files)
         return fold(self, kernel)
 
-    monkeypatch.setattr(Work, "fold", spy)
+    monkeypatch.setattr(PageJobs, "fold", spy)
     monkeypatch.setattr("slackwater.spark.backend.backend._MOST_PARTIALS", most)
     work_when_all_wait(monkeypatch, 8)
     source.mkdir()

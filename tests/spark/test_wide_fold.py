@@ -25,15 +25,15 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.plan.steps import Where
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.backend.arrival_statistics import glance
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.layout import Layout, TaskLayout
 from slackwater.spark.backend.locations.files import Files
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.backend.scan import arrived, by_reference
-from slackwater.spark.backend.statistics import glance
 from slackwater.spark.backend.wide_fold import WideFold
 from slackwater.spark.backend.wide_sql import WideSql
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -88,7 +88,7 @@ TOTAL, GLANCE = frozenset({"total"}), frozenset({"glance"})
 
 def page(
     spark: SparkSession, folder: Path, frame: pl.DataFrame, needs: frozenset[str] = TOTAL, **stream: Any
-) -> Work:
+) -> PageJobs:
     node = StreamNode("rows", (), "t", "t", TimeDomain.SEQUENCE, sw.bounded(5), **stream)
     made = arrived(spark.createDataFrame(frame.to_arrow()), node, 0, 7)
     return SparkBackend(spark, StorageDir.of(folder)).work(replace(made, needs=needs))
@@ -96,7 +96,7 @@ def page(
 
 def of_files(
     spark: SparkSession, folder: Path, frame: pl.DataFrame, needs: frozenset[str] = TOTAL, **stream: Any
-) -> Work:
+) -> PageJobs:
     """The same page as one of three files, that times of one pane are in more than one of."""
     place = folder / f"{uuid.uuid4().hex}"
     place.mkdir()
@@ -110,7 +110,7 @@ def of_files(
     return backend.work(by_reference(files, node, 0, 7, "note", ["*"], needs))
 
 
-def measured(work: Work) -> Arrival:
+def measured(work: PageJobs) -> Arrival:
     work.measure()
     assert work.arrival is not None
     return work.arrival
@@ -152,11 +152,13 @@ def test_equals_a_job_for_each(
     shared = [k for k in kernels if shares(k)]
     frames = [rows(seed, count) for seed, count in ((1, 300), (2, 40), (3, 0))]
 
-    def arrived(frame: pl.DataFrame, make: Callable[..., Work] = page) -> Work:
+    def arrived(frame: pl.DataFrame, make: Callable[..., PageJobs] = page) -> PageJobs:
         made = make(spark, tmp_path, frame, **stream)
         return made if before is None else made.backend.work(made.page.with_step(Where(before)))
 
-    def alone(frame: pl.DataFrame, make: Callable[..., Work] = page) -> dict[PaneKernel, tuple[Work, Folded]]:
+    def alone(
+        frame: pl.DataFrame, make: Callable[..., PageJobs] = page
+    ) -> dict[PaneKernel, tuple[PageJobs, Folded]]:
         pages = {kernel: arrived(frame, make) for kernel in shared}
         return {kernel: (other, other.fold(kernel)) for kernel, other in pages.items()}
 
@@ -249,11 +251,11 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    make: Callable[..., Work],
+    make: Callable[..., PageJobs],
     most: int,
     share: float,
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", most)
+    monkeypatch.setattr("slackwater.spark.backend.arrival_statistics._GLANCE", most)
     mine = make(spark, tmp_path, frame := rows(1, 2_000), GLANCE)
     jobs = mine.backend.jobs
     found = mine.fold(KERNELS[0])
@@ -273,7 +275,7 @@ def test_a_glance_at_files_is_a_sketch_of_some_rows_by_a_job_of_its_own(
 def test_a_glance_that_meets_no_time_is_none(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.spark.backend.statistics._GLANCE", 1)
+    monkeypatch.setattr("slackwater.spark.backend.arrival_statistics._GLANCE", 1)
     frame = rows(1, 300)
     one = frame.with_columns(t=pl.when(pl.int_range(300) == 150).then(7))
     mine = of_files(spark, tmp_path, one, GLANCE)
@@ -306,7 +308,7 @@ def shares(kernel: PaneKernel) -> bool:
 def test_kernels_that_are_too_large_together_are_folded_each_by_itself(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(self: WideFold, work: Work) -> None:
+    def refuse(self: WideFold, work: PageJobs) -> None:
         raise PartialsTooLarge
 
     monkeypatch.setattr(WideFold, "_run", refuse)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slackwater.aggregates.sum import Sum
 from slackwater.columns import PANE, TIME
 from slackwater.spark.backend.fold import SPREAD
-from slackwater.spark.backend.wide_sql import PLACE, Part, WideSql
+from slackwater.spark.backend.wide_sql import KERNEL, Part, WideSql
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
 
@@ -19,7 +19,7 @@ def sql_of(pane: int) -> WideSql:
 
 
 def test_the_pane_is_the_last_key_of_the_hash_table() -> None:
-    for pane, keys in ((10, f"__k0, {PANE}"), (1, f"__k0, {PLACE}, {PANE}")):
+    for pane, keys in ((10, f"__k0, {PANE}"), (1, f"__k0, {KERNEL}, {PANE}")):
         text = sql_of(pane).job("rows", range(2), None, False, (TIME,), None)
         assert text.endswith(f"GROUP BY {keys}")
 

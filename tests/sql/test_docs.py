@@ -27,14 +27,14 @@ def test_the_page_can_be_read_as_one_script() -> None:
     statements = parse("\n".join(BLOCKS), Scope()).statements
     kinds = {type(statement) for statement in statements}
     assert {
-        S.Select,
+        S.SelectStatement,
         S.Insert,
         S.CreateStream,
         S.CreateTable,
         S.CreateView,
         S.Explain,
         S.Show,
-        S.Prod,
+        S.ProdStatement,
         S.Stop,
     } <= kinds
 
@@ -52,7 +52,7 @@ def test_an_example_can_be_read(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert f"slackwater run examples/{file.name}" in text
     statements = parse(text, Scope()).statements
-    assert any(isinstance(s, (S.Select, S.Insert)) for s in statements)
+    assert any(isinstance(s, (S.SelectStatement, S.Insert)) for s in statements)
     (stream,) = [s for s in statements if isinstance(s, S.CreateStream)]
     assert (file.parent / dict(stream.options)["path"]).exists()
 
@@ -71,7 +71,7 @@ def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_pa
         runs, told = {}, list[str | pa.Table]()
         for statement in interpreter.parse("\n".join(BLOCKS)):
             answer = interpreter.execute(statement)
-            if isinstance(statement, S.Select):
+            if isinstance(statement, S.SelectStatement):
                 runs[answer.to_sql()] = answer.start()
             elif isinstance(answer, (str, pa.Table)):
                 told.append(answer)

@@ -364,5 +364,5 @@ def test_the_columns_of_streams_that_a_text_creates_are_known_when_its_turn_come
         f"SELECT x.carrier, y.gate FROM {BOTH}"
     )
     select = parse(text, Scope()).statements[-1]
-    assert isinstance(select, S.Select)
+    assert isinstance(select, S.SelectStatement)
     assert select.again(SCOPE).query == logical(f"SELECT x.carrier, y.gate FROM {BOTH}")

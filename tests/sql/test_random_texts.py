@@ -18,7 +18,7 @@ from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import describe
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
-from slackwater.sql.source import Source
+from slackwater.sql.source import SqlText
 from slackwater.sql.write import to_sql
 from tests.kit.sql import SCOPE, TYPES, select
 from tests.kit.sql_grammar import Grammar
@@ -33,7 +33,7 @@ def plans(text: str, analysis: Analysis) -> list[str]:
     """The plans of all queries in a text; an error that is not at a place fails the test."""
     found = []
     for statement in parse(text, SCOPE).statements:
-        queries = [statement] if isinstance(statement, S.Select) else []
+        queries = [statement] if isinstance(statement, S.SelectStatement) else []
         queries += [statement.select] if isinstance(statement, (S.Insert, S.CreateView)) else []
         for query in queries:
             query.locations.check(query.query, analysis)
@@ -76,7 +76,9 @@ def test_a_damaged_text_ends_in_a_plan_or_an_error_with_a_place(seed: int) -> No
 def assert_all_is_said(text: str) -> None:
     """Every word of an accepted query is in its nodes: nothing was passed over."""
     for statement in parse(text, SCOPE).statements:
-        if isinstance(statement, S.Select) and ";" not in text and "EXISTS" not in text:  # what it lists is nothing
+        if (
+            isinstance(statement, S.SelectStatement) and ";" not in text and "EXISTS" not in text
+        ):  # what it lists is nothing
             written = to_sql(statement.query, SCOPE, statement.early, statement.sideline)
             joined = {"*", "in", "not"} if re.search(r"JOIN|\. \*|IN \( SELECT", text) else set[str]()
             missing = words(text) - words(written) - SAID_OTHERWISE - joined
@@ -114,4 +116,4 @@ SPAN = re.compile(r"\d+ ?([a-z]+)?")
 
 def words(text: str) -> set[str]:
     """All words, but lengths of time with their units."""
-    return {t.text.lower() for t in Source(text).tokens if not SPAN.fullmatch(t.text)}
+    return {t.text.lower() for t in SqlText(text).tokens if not SPAN.fullmatch(t.text)}

@@ -80,7 +80,7 @@ def test_later_statements_know_streams_views_and_functions() -> None:
               SELECT a FROM dumped(TABLE even);"""
     parsed = parse(text, Scope())
     query = parsed.statements[-1]
-    assert isinstance(query, S.Select) and isinstance(query.query, L.Select)
+    assert isinstance(query, S.SelectStatement) and isinstance(query.query, L.Select)
     mapped = query.query.inputs[0]
     assert isinstance(mapped, L.Map)
     assert (mapped.function, mapped.schema) == (json.dumps, "a INT, b DOUBLE")
@@ -95,7 +95,7 @@ def test_later_statements_know_tables() -> None:
               WHERE value > 0;
               SELECT * FROM calls JOIN odd USING (value); SHOW TABLES"""
     _, table, query, shown = parse(text, Scope()).statements
-    assert isinstance(table, S.CreateTable) and isinstance(query, S.Select) and isinstance(shown, S.Show)
+    assert isinstance(table, S.CreateTable) and isinstance(query, S.SelectStatement) and isinstance(shown, S.Show)
     assert (table.name, table.columns, table.format) == ("odd", "value LONG, name STRING", "csv")
     assert (table.options, table.where) == ((("path", "in/odd"), ("header", "true")), "value > 0")
     assert query.query == L.JoinStored((L.Scan("calls"),), "odd", ("value",))
@@ -155,13 +155,13 @@ def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
         ("SHOW STREAMS", S.Show("streams")),
         ("show queries;", S.Show("queries")),
         ("SHOW RESULTS OF q1", S.Show("results", "q1")),
-        ("PROD q1", S.Prod("q1", None, None)),
-        ("PROD q1 AT 25 WHERE k = 1", S.Prod("q1", None, "k = 1", 25)),
+        ("PROD q1", S.ProdStatement("q1", None, None)),
+        ("PROD q1 AT 25 WHERE k = 1", S.ProdStatement("q1", None, "k = 1", 25)),
         (
             "PROD q1 UNTIL '2013-01-14 06:00' WHERE carrier = 'AA'",
-            S.Prod("q1", "2013-01-14 06:00", "carrier = 'AA'"),
+            S.ProdStatement("q1", "2013-01-14 06:00", "carrier = 'AA'"),
         ),
-        ("PROD q1 UNTIL 50", S.Prod("q1", 50, None)),
+        ("PROD q1 UNTIL 50", S.ProdStatement("q1", 50, None)),
         ("STOP `my query`", S.Stop("my query")),
         ("FORGET q1", S.Forget("q1")),
         ("RUN", S.RunQueries()),

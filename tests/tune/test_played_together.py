@@ -13,9 +13,9 @@ from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
 from slackwater.progress.time import TimeDomain
+from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.comparison import Candidate, _delay, _try
 from slackwater.tune.outcome import PolicyOutcome
-from slackwater.tune.pages import Pages
 from slackwater.windows.spec import WindowSpec
 from tests.kit.backtests import backtest, backtest_by_source
 from tests.kit.played_policies import paged, stream
@@ -29,7 +29,7 @@ POLICIES = (
 )
 
 
-def pages() -> Pages:
+def pages() -> ArrivalPages:
     """Sources of three delays; rows come later from the middle on, so that slacks and what they rest on differ."""
     dice, n = np.random.default_rng(5), 6_000
     arrival = np.sort(dice.integers(0, 300 * SECOND, n))
@@ -41,7 +41,7 @@ def pages() -> Pages:
     return paged(stream(arrival.tolist(), time.tolist(), [f"s{k}" for k in source.tolist()]), SECOND, spec)
 
 
-def hostile_pages() -> Pages:
+def hostile_pages() -> ArrivalPages:
     """Sources that send once, silences, corrupt times, and pages of which no row has a time."""
     dice, n = np.random.default_rng(6), 1_500
     arrival = np.sort(dice.integers(0, 150 * SECOND, n))
@@ -57,7 +57,7 @@ def hostile_pages() -> Pages:
 
 
 @pytest.mark.parametrize(("make", "policies"), [(pages, POLICIES), (hostile_pages, POLICIES[1:5])])
-def test_each_fares_as_it_does_alone(make: Callable[[], Pages], policies: tuple[Disorder, ...]) -> None:
+def test_each_fares_as_it_does_alone(make: Callable[[], ArrivalPages], policies: tuple[Disorder, ...]) -> None:
     given = make()
     tried = [Candidate(policy, by_source=by) for policy in policies for by in (False, True)]
     for candidate, together in _try(tried, given, lambda what, done, steps: None):

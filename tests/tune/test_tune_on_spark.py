@@ -17,7 +17,7 @@ import slackwater as sw
 from slackwater.cli import app
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.policies import in_python
-from slackwater.tune.report import Report, Tried
+from slackwater.tune.report import PolicyTrial, Report
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +53,7 @@ def test_spark_reduces_rows_as_polars_does(report: Report) -> None:
     assert report.as_dict() == sw.tune(rows(), **settings()).as_dict()  # type: ignore[arg-type]
 
 
-def policy(tried: Tried) -> Disorder:
+def policy(tried: PolicyTrial) -> Disorder:
     return eval(in_python(tried.policy), {"sw": sw})
 
 
@@ -64,7 +64,7 @@ def answers(table: pa.Table) -> list[float]:
     return [g - e for e, g in zip(ends, given, strict=True) if e <= last - (last - first) / 10]
 
 
-def start(stream: sw.Stream, tried: Tried) -> sw.Run:
+def start(stream: sw.Stream, tried: PolicyTrial) -> sw.Run:
     window = stream.window(*WINDOWS, disorder=policy(tried))
     grouped = window.group_by("device") if tried.by_source else window
     return grouped.agg(n="count(*)").start()

@@ -11,13 +11,13 @@ import numpy as np
 from slackwater.errors import QueryError
 from slackwater.events import decision
 from slackwater.progress.bounds.environments import PerSource
-from slackwater.progress.bounds.generator import HeartbeatGenerator
 from slackwater.progress.bounds.groups import aggregate, numbered, similar
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.bounds.skew import SkewBounds
 from slackwater.progress.bounds.source_tracker import DiscoveredSources, KnownSources, StreamTracker
 from slackwater.progress.bounds.user_settings import (
     Groups,
-    Named,
+    NamedValues,
     read,
     read_groups,
     read_ordered,
@@ -37,7 +37,7 @@ class TimeoutNeeded(QueryError):
 class Environment:
     """The settings of a policy beside its bounds; see `skew`."""
 
-    latency: int | Named[int] = 0
+    latency: int | NamedValues[int] = 0
     timeout: int | None = None
     unit: int | None = None
     indirect: bool = True
@@ -116,9 +116,9 @@ def read_environment(
 def _named(groups: Groups | None, *settings: object) -> tuple[str, ...] | None:
     """The sources, where some setting names them; they must agree, which `spread` checks."""
     for setting in settings:
-        if isinstance(setting, Named):
+        if isinstance(setting, NamedValues):
             return setting.names
-    if isinstance(groups, Named):
+    if isinstance(groups, NamedValues):
         return tuple(sorted({name for _, members in groups.items for name in members}))
     return None
 

@@ -20,7 +20,7 @@ from slackwater.progress.bounds.environments import PerSource, sensor_bounds
 from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import (
     Length,
-    Named,
+    NamedValues,
     call,
     length,
     read,
@@ -40,8 +40,8 @@ Rate = Fraction | tuple[Length, int]
 class Sensors(Environment):
     """Sensors with clocks of their own; see `sensors`."""
 
-    deviation: Length | Named[Length]
-    rate: Rate | Named[Rate] | None = None
+    deviation: Length | NamedValues[Length]
+    rate: Rate | NamedValues[Rate] | None = None
     ties: bool = False
 
     needs_sources: ClassVar[bool] = True

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, TuplePair, irredundant
-from slackwater.progress.sources import (
+from slackwater.progress.source_numbers import (
     LARGEST,
     Ints,
     index_of,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.environments import PerSource
 from slackwater.progress.bounds.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, irredundant
-from slackwater.progress.sources import Ints, index_of
+from slackwater.progress.source_numbers import Ints, index_of
 
 #: Of a group's bound at most so many pairs are kept; leaving one out makes a heartbeat later, never wrong.
 STEPS = 64

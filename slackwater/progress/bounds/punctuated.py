@@ -13,8 +13,8 @@ from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceTable
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
 #: Sources that metrics name, of those that hold time back.

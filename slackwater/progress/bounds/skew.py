@@ -15,7 +15,7 @@ import numpy as np
 
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.slow_closure import told_if_slow
-from slackwater.progress.sources import LARGEST, Ints, index_of, lowered, per_source, source_names, whole
+from slackwater.progress.source_numbers import LARGEST, Ints, index_of, lowered, per_source, source_names, whole
 
 #: Guarantees side by side: of what (targets, or positions in a page), after how long (t), how much (δ, or τ − δ).
 Block = tuple[Ints, Ints, Ints]

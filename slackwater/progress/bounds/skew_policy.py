@@ -13,12 +13,12 @@ from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.skew import Bound, Pair, SkewMatrix, TuplePair
 from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import Length, call, length, show_wall, spread, ticks, wall
-from slackwater.progress.sources import source_names, whole
+from slackwater.progress.source_numbers import source_names, whole
 from slackwater.progress.time import Span, TimeDomain
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedPair:
     """A time-based pair (t, δ) as written: t in ticks of the wall clock."""
 
     t: int
@@ -51,7 +51,7 @@ def tuples(n: int, delta: Span) -> Tuples:
 
 
 #: A pair as written; `Pair` and `TuplePair` are in ticks, whatever the stream's domain.
-Written = Timed | Tuples | Pair | TuplePair
+Written = TimedPair | Tuples | Pair | TuplePair
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _pair(written: Any, what: str) -> Written:
         raise QueryError(f"{what} has {written!r} in it; write (t, delta), as in ('2 seconds', '5 seconds')")
     if isinstance(written, Written):
         return written
-    return Timed(wall(written[0], f"t of {what}"), length(written[1], f"delta of {what}"))
+    return TimedPair(wall(written[0], f"t of {what}"), length(written[1], f"delta of {what}"))
 
 
 def _one(entry: object) -> bool:
@@ -223,7 +223,7 @@ def _ticks(bound: Written, domain: TimeDomain) -> Bound:
     if isinstance(bound, (Pair, TuplePair)):
         return bound
     delta = ticks(bound.delta, domain, "delta")
-    return Pair(bound.t, delta) if isinstance(bound, Timed) else TuplePair(bound.n, delta)
+    return Pair(bound.t, delta) if isinstance(bound, TimedPair) else TuplePair(bound.n, delta)
 
 
 def _shown(bounds: tuple[Written, ...]) -> str:

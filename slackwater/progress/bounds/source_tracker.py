@@ -10,11 +10,11 @@ import numpy as np
 
 from slackwater.errors import JournalError
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.bounds.generator import HeartbeatGenerator
+from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceNumbers
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
 #: So many sources are told apart when they are discovered; further ones have the heartbeat of those not seen yet.

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from slackwater.errors import QueryError
-from slackwater.progress.sources import LARGEST, whole
+from slackwater.progress.source_numbers import LARGEST, whole
 from slackwater.progress.time import Span, TimeDomain, microseconds
 
 V = TypeVar("V")
@@ -75,7 +75,7 @@ def _checked(found: int, written: object, what: str, least: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class Named(Generic[V_co]):
+class NamedValues(Generic[V_co]):
     """Values by name, in the order of the names."""
 
     items: tuple[tuple[str, V_co], ...]
@@ -86,17 +86,17 @@ class Named(Generic[V_co]):
         return tuple(name for name, _ in self.items)
 
 
-def named(values: Mapping[str, Any], read: Callable[[Any, str], V], what: str) -> Named[V]:
+def named(values: Mapping[str, Any], read: Callable[[Any, str], V], what: str) -> NamedValues[V]:
     """Read values by name; `what` names them in errors."""
     if not values:
         raise QueryError(f"{what} is empty; write a value for each source, or one for all")
     for name in values:
         if not isinstance(name, str):
             raise QueryError(f"{what} has {name!r} for a name; write it as text, as in {str(name)!r}")
-    return Named(tuple((name, read(values[name], f"{what} of {name!r}")) for name in sorted(values)))
+    return NamedValues(tuple((name, read(values[name], f"{what} of {name!r}")) for name in sorted(values)))
 
 
-def read(values: Any, each: Callable[[Any, str], V], what: str) -> V | Named[V]:
+def read(values: Any, each: Callable[[Any, str], V], what: str) -> V | NamedValues[V]:
     """Read one value for all sources, or one for each by name.
 
     >>> read({"b": "2 seconds", "a": 5}, wall, "latency")
@@ -105,13 +105,13 @@ def read(values: Any, each: Callable[[Any, str], V], what: str) -> V | Named[V]:
     return named(values, each, what) if isinstance(values, Mapping) else each(values, what)
 
 
-def spread(value: V | Named[V], names: tuple[str, ...], what: str) -> list[V]:
+def spread(value: V | NamedValues[V], names: tuple[str, ...], what: str) -> list[V]:
     """One value for each source.
 
     >>> spread(3, ("a", "b"), "latency")
     [3, 3]
     """
-    if not isinstance(value, Named):
+    if not isinstance(value, NamedValues):
         return [value] * len(names)
     if value.names != tuple(sorted(names)):
         here, there = set(names), set(value.names)
@@ -127,7 +127,7 @@ def spread(value: V | Named[V], names: tuple[str, ...], what: str) -> list[V]:
 
 def show(value: object, each: Callable[[Any], str]) -> str:
     """As the user would write it; of many sources only the first."""
-    if not isinstance(value, Named):
+    if not isinstance(value, NamedValues):
         return each(value)
     few = ", ".join(f"{name!r}: {each(v)}" for name, v in value.items[:SHOWN])
     return "{" + few + (f", … {len(value.items)} in all" if len(value.items) > SHOWN else "") + "}"
@@ -139,7 +139,7 @@ def _list(names: Iterable[str]) -> str:
 
 
 #: How many groups the system may make, or the groups of the user's choice.
-Groups = int | Named[tuple[str, ...]]
+Groups = int | NamedValues[tuple[str, ...]]
 
 
 def read_groups(groups: int | Mapping[str, Iterable[str]] | None) -> Groups | None:

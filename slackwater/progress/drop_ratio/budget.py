@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: The share of a budget that is planned with: rows may begin to come later than those before. With 0.95 more cases
 #: lose too much, with 0.92 waits are 0.01 longer (docs/rooms/progress.md).

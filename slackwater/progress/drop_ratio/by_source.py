@@ -19,7 +19,7 @@ from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
 from slackwater.progress.source_beats import SourceBeats
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 

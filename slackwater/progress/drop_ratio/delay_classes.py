@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.progress.source_table import SourceTable
-from slackwater.progress.sources import Floats, Ints
 
 #: A class for each doubling of the delay, from one unit on; with a unit of a second the last begins at 12 days.
 CLASSES = 22

@@ -20,7 +20,7 @@ from slackwater.progress.drop_ratio.loss_curve import LossCurve, RecentRows
 from slackwater.progress.drop_ratio.lost_pairs import sums_behind
 from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.restorable import Restorable, restore_each, state_of_each
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Floats, Ints
+from slackwater.progress.source_numbers import Floats, Ints
 
 #: Values kept of a page.
 SAMPLE = 32

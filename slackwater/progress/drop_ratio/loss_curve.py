@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.drop_ratio.lateness import LateRows
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 
 #: A row that only the newest cells of a young stream could show stands for this many rows at most. Chosen on seeds
 #: 501 to 504 of streams with Zipf sources.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 
 
 class LostPairs(Restorable):

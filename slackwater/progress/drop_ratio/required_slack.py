@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.progress.drop_ratio.lateness import LateRows
 from slackwater.progress.drop_ratio.loss_curve import LossCurve, LossPart, RecentRows
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Floats
+from slackwater.progress.source_numbers import Floats
 from slackwater.progress.window_losses import WindowLosses
 
 #: Needs kept of one cell; more are rounded up together.

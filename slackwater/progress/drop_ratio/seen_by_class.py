@@ -13,7 +13,7 @@ from slackwater.events import decision, logs_decisions
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import RowsBySource
 

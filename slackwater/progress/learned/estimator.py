@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.progress.restorable import Restorable
-from slackwater.progress.sources import Ints, lowered
+from slackwater.progress.source_numbers import Ints, lowered
 from slackwater.progress.time import MIN_TICK
 
 #: The weight alpha is kept as a whole number of this many parts, so that lowering an estimate is exact in 64 bits.

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceTable
-from slackwater.progress.sources import Ints
 from slackwater.progress.time import MIN_TICK
 
 

@@ -18,7 +18,7 @@ from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
 from slackwater.progress.silence import DEFAULT_TIMEOUT, SilenceTracker, read_timeout
 from slackwater.progress.source_beats import SourceBeats
-from slackwater.progress.sources import LARGEST, Ints, whole
+from slackwater.progress.source_numbers import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
 #: Up to so many sources, the skew between each two of them is estimated; more are grouped.

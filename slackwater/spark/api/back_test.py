@@ -17,8 +17,8 @@ from slackwater.columns import BEFORE, NO_SOURCE, PANE, ROWS, SOURCE, TIME
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
+from slackwater.spark.backend.arrival_statistics import sketch_column
 from slackwater.spark.backend.relation import columns_of, time_in_ticks
-from slackwater.spark.backend.statistics import sketch_column
 from slackwater.spark.storage.embedded import moved_to, private_copy
 from slackwater.tune import rows as R
 from slackwater.tune.bar import bar
@@ -67,7 +67,7 @@ def tune(
     shares, fixed, more = as_tuple(targets, "targets"), as_tuple(delays, "delays"), as_tuple(policies, "policies")
     options = TuneOptions(time, arrival, source, windows, page, shares, fixed, more)  # type: ignore[arg-type]
     options.check()
-    rows: R.Rows
+    rows: R.TuneRows
     rows = _spark_rows(data, options) if isinstance(data, DataFrame) else read_rows(data, time, arrival, source)
     with bar() if progress is None else nullcontext(progress) as on_step:
         return tune_rows(rows, options, on_step)

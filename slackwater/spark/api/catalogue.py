@@ -22,7 +22,7 @@ from slackwater.spark.storage.types import spark_schema
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declaration:
     """A stream as it was declared."""
 
     node: StreamNode
@@ -39,7 +39,7 @@ class Catalogue:
         self._spark = spark
         self._users = users
         """Knows tables and views that the user makes while the session is there."""
-        self._streams: Mapping[str, Declared] = {}
+        self._streams: Mapping[str, Declaration] = {}
         """Replaced, never changed: the executor's thread looks streams up."""
         self.tables: Mapping[str, DataFrame] = {}
         """Stored relations that were given a name. Replaced, never changed, too."""
@@ -50,7 +50,7 @@ class Catalogue:
     def __contains__(self, name: str) -> bool:
         return name in self._streams
 
-    def __getitem__(self, name: str) -> Declared:
+    def __getitem__(self, name: str) -> Declaration:
         return self._streams[name]
 
     def frame(self, name: str) -> DataFrame:
@@ -62,7 +62,7 @@ class Catalogue:
         """The streams whose rows arrive by themselves."""
         return [name for name, declared in self._streams.items() if declared.replay is None]
 
-    def declare(self, stream: Declared) -> None:
+    def declare(self, stream: Declaration) -> None:
         """Add a stream."""
         self._streams = {**self._streams, stream.node.name: stream}
 

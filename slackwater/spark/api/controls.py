@@ -10,8 +10,8 @@ from functools import partial
 from slackwater.engine.build import source_label
 from slackwater.engine.loop import Loop
 from slackwater.errors import QueryError
-from slackwater.operators.prod_stream import Asked, ProdStream
-from slackwater.spark.api.catalogue import Declared
+from slackwater.operators.prod_stream import ProdRow, ProdStream
+from slackwater.spark.api.catalogue import Declaration
 from slackwater.spark.api.plays import Play
 from slackwater.spark.api.prod_streams import Control, fitting
 from slackwater.spark.api.run import Run
@@ -27,12 +27,12 @@ class Controls:
         """`runs` gives the queries at this instant: the executor's thread asks for them, too."""
         self._loop = loop
         self._runs = runs
-        self._all: Mapping[str, tuple[Control, Declared]] = {}
+        self._all: Mapping[str, tuple[Control, Declaration]] = {}
         """Replaced, never changed: other threads ask for figures."""
         self.owners: Mapping[str, str] = {}
         """The sources of prods by the names under which the executor has them. Replaced, never changed, too."""
 
-    def declare(self, control: Control, declared: Declared) -> None:
+    def declare(self, control: Control, declared: Declaration) -> None:
         """Add a stream of prods."""
         self._all = {**self._all, control.node.name: (control, declared)}
         self.attach(None)
@@ -43,7 +43,7 @@ class Controls:
             raise QueryError(f"stream {stream!r} is a stream of prods; a query reads a stream without role=")
 
     @property
-    def live(self) -> dict[str, Declared]:
+    def live(self) -> dict[str, Declaration]:
         """Those that come by themselves."""
         return {name: declared for name, (_, declared) in self._all.items() if declared.replay is None}
 
@@ -64,7 +64,7 @@ class Controls:
             if label in self._loop.executor.graph:
                 continue
 
-            def send(query: str | None, asked: Asked, control: Control = control) -> int:
+            def send(query: str | None, asked: ProdRow, control: Control = control) -> int:
                 runs, executor = [r for r in self._runs().values() if r._play is play], self._loop.executor
                 assert executor.pages is not None
                 prods = fitting(control, runs, query, asked, executor.pages.backend)

@@ -88,7 +88,7 @@ class Interpreter:
 
     def _execute(self, statement: S.Statement, hold: bool) -> Any:
         match statement:
-            case S.Select():
+            case S.SelectStatement():
                 return self.query(statement)
             case S.Insert():
                 return self.start(statement, hold)
@@ -106,7 +106,7 @@ class Interpreter:
                 return self._explain(statement)
             case S.Show():
                 return self._show(statement)
-            case S.Prod():
+            case S.ProdStatement():
                 return self._run_of(statement.query).prod(statement.until, statement.where, statement.at)
             case S.Stop():
                 return self._run_of(statement.query).stop()
@@ -120,13 +120,13 @@ class Interpreter:
                     f"sw.Session({statement.name}=…)"
                 )
 
-    def query(self, select: S.Select) -> Query:
+    def query(self, select: S.SelectStatement) -> Query:
         """The query of a SELECT, analysed."""
         select = select.again(self.scope)
         select.locations.check(select.query, self._session._analysis)
         return Query(self._session, select.query, select.early, select.sideline)
 
-    def start(self, statement: S.Select | S.Insert, hold: bool = False) -> Run:
+    def start(self, statement: S.SelectStatement | S.Insert, hold: bool = False) -> Run:
         """Start the query of a SELECT, with its results in memory, or that of an INSERT."""
         insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, (None,), None, None)
         with at(statement):

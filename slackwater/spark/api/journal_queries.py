@@ -16,7 +16,7 @@ from slackwater.events import event
 from slackwater.operators.label import Label
 from slackwater.plan.change import kept_by
 from slackwater.plan.node import PlanNode, describe
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 
 #: What to do when the journal holds another query of the same name; None refuses it.
 OnChange = Literal["continue", "new"]
@@ -28,7 +28,7 @@ class JournalQueries:
     def __init__(self, journal: FileJournal | None) -> None:
         self._journal = journal
         self._own = uuid.uuid4().hex[:8]
-        self._new: Mapping[str, Noted] = {}
+        self._new: Mapping[str, QueryNote] = {}
         """Queries that have been started, to be noted when no other is missing."""
         self._over: set[str] = set()
         """Queries to be dropped then."""
@@ -78,7 +78,7 @@ class JournalQueries:
         if self._journal is None or name not in self._journal.queries:
             raise JournalError(f"the journal holds no query {name!r}")
 
-    def note(self, name: str, noted: Noted, started: Collection[str], over: Collection[str]) -> None:
+    def note(self, name: str, noted: QueryNote, started: Collection[str], over: Collection[str]) -> None:
         """Note a started query, and drop those that it ends: now, or when none is missing."""
         self._write({**self._new, name: noted}, {*self._over, *over}, started)
 
@@ -97,7 +97,7 @@ class JournalQueries:
             self._journal.note({}, [name])
         return resumable and name in self._journal.queries
 
-    def _write(self, new: Mapping[str, Noted], over: set[str], started: Collection[str]) -> None:
+    def _write(self, new: Mapping[str, QueryNote], over: set[str], started: Collection[str]) -> None:
         if self._journal is not None:
             if self.missing(started):
                 self._new, self._over = new, over

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from slackwater.spark.api.query import Query
 
 
-class InOrder:
+class ResultOrder:
     """What `Query` has for the results of windows."""
 
     if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from slackwater.events import decision
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.operators.prod_request import check_condition, prodded_window
-from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, Asked
+from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, ProdRow
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import LAST_TIME, TimeDomain
@@ -103,13 +103,15 @@ def _ticks(name: str, df: DataFrame, column: str, what: str) -> tuple[str, TimeD
     return ticks, domain
 
 
-def fitting(control: Control, runs: Iterable[Run], query: str | None, asked: Asked, backend: Backend) -> list[Prod]:
+def fitting(
+    control: Control, runs: Iterable[Run], query: str | None, asked: ProdRow, backend: Backend
+) -> list[Prod]:
     """A prod for each of the running queries that are asked."""
     asked_runs = (run for run in runs if run.active and query in (None, run.name))
     return [prod for run in asked_runs if (prod := _prod(control, run, asked, backend)) is not None]
 
 
-def _prod(control: Control, run: Run, asked: Asked, backend: Backend) -> Prod | None:
+def _prod(control: Control, run: Run, asked: ProdRow, backend: Backend) -> Prod | None:
     """The prod for a query; None if it does not fit."""
     try:
         top = prodded_window(run.plan, "role='prods'")

@@ -21,7 +21,7 @@ from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, keys_of, named_aggregates, pairs_of, text_of
 from slackwater.spark.api.journal_queries import OnChange
 from slackwater.spark.api.notebook import query_html, query_line
-from slackwater.spark.api.ordering import InOrder
+from slackwater.spark.api.ordering import ResultOrder
 from slackwater.spark.api.shown import ShownText
 from slackwater.spark.api.window_words import CutIntoWindows
 from slackwater.spark.sinks.sinks import SinkLike
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Query(CutIntoWindows, InOrder, NamesCounterparts):
+class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
     """Rows of a stream, or results of windows, filtered and projected so far; ready to start."""
 
     session: Session

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Set
 
 from slackwater.engine.loop import Loop
-from slackwater.spark.api.catalogue import Declared
+from slackwater.spark.api.catalogue import Declaration
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.ingest.interrupts import Interrupts
 from slackwater.spark.ingest.streams import Ingest
@@ -30,7 +30,7 @@ class Readers:
         self._stopping: tuple[threading.Thread, ...] = ()
         """Replaced, never changed, too."""
 
-    def read(self, declared: Declared, columns: set[str], spooling: bool, available_now: bool) -> None:
+    def read(self, declared: Declaration, columns: set[str], spooling: bool, available_now: bool) -> None:
         """Read a stream with these columns, from its checkpoint on."""
         name = declared.node.name
         with self._changing:

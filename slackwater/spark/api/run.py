@@ -26,7 +26,7 @@ from slackwater.spark.api.metric_types import Metrics
 from slackwater.spark.api.metrics import RunFigures
 from slackwater.spark.api.notebook import As, plot, results_text, run_html, run_line, table_as, why_empty
 from slackwater.spark.api.plays import Play
-from slackwater.spark.api.shown import ShownFigures, ShownText, explained_if_empty
+from slackwater.spark.api.shown import FigureTable, ShownText, explained_if_empty
 from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.storage.spark_errors import briefly
@@ -158,7 +158,7 @@ class Run(NamesCounterparts):
         disorder policy (`policy`), what was lost and to which sources and windows, state, queues, time in Spark.
         Those of a query that has ended stay as they were. docs/metrics.md explains each of them.
         """
-        return cast(Metrics, ShownFigures(self._current_metrics() if self._last is None else self._last))
+        return cast(Metrics, FigureTable(self._current_metrics() if self._last is None else self._last))
 
     def _current_metrics(self) -> Metrics:
         """From what the executor's thread has published."""

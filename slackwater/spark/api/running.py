@@ -20,11 +20,11 @@ from slackwater.events import decision, event
 from slackwater.operators.prod_request import check_settings
 from slackwater.operators.sink import Output
 from slackwater.plan.change import kept_by
-from slackwater.plan.columns import needed_columns
+from slackwater.plan.column_use import needed_columns
 from slackwater.plan.node import describe, streams_of, walk
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
-from slackwater.spark.api.catalogue import Catalogue, Declared
+from slackwater.spark.api.catalogue import Catalogue, Declaration
 from slackwater.spark.api.controls import Controls
 from slackwater.spark.api.journal_queries import JournalQueries, OnChange
 from slackwater.spark.api.plays import Play, Plays, check_kind
@@ -39,7 +39,7 @@ from slackwater.spark.ingest.replay import Replay, come_to
 from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.state.stores import SparkStores
-from slackwater.spark.storage.journal_files import FileJournal, Noted
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Running:
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
         self.controls = Controls(self.loop, lambda: self.runs)
-        self._inputs: Mapping[str, Declared] = {}
+        self._inputs: Mapping[str, Declaration] = {}
         """The streams that queries read, by the names of their sources. Replaced, never changed, too."""
         self._open: frozenset[str] = frozenset()
         """Live streams that are read as rows come, not only by `run_available`."""
@@ -171,7 +171,7 @@ class Running:
         def add() -> None:
             executor = self.loop.executor
             labels = add_query(executor, run.name, run.plan, output, settings)
-            noted = Noted(describe(run.query._plan), labels, play, kept_by(run.query._plan))
+            noted = QueryNote(describe(run.query._plan), labels, play, kept_by(run.query._plan))
             try:
                 self._noted.note(run.name, noted, self.runs, [r.name for r in over])
             except BaseException:
@@ -191,7 +191,7 @@ class Running:
         for run_id in run_ids:
             TableSink.forget(self.pages, run_id)
 
-    def _input(self, stream: StreamNode) -> Declared:
+    def _input(self, stream: StreamNode) -> Declaration:
         """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
         declared = self._catalogue[stream.declared]
         if stream.name == stream.declared:
@@ -238,7 +238,7 @@ class Running:
 
     # --- reading
 
-    def control(self, control: Control, declared: Declared) -> None:
+    def control(self, control: Control, declared: Declaration) -> None:
         """A stream of prods has been declared."""
         self.controls.declare(control, declared)
         if self._open:

@@ -31,7 +31,7 @@ from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.available import run_available
-from slackwater.spark.api.catalogue import Catalogue, Declared
+from slackwater.spark.api.catalogue import Catalogue, Declaration
 from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.declare import check_frame, check_table, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
@@ -197,12 +197,12 @@ class Session(SpeaksSql, NamesCounterparts):
         rows = moved_to(self._running.pages.spark, df)
         if check_role(name, role, {"disorder": disorder, "source": source, "ahead": ahead}):
             control = read_control(name, rows, clock, arrival)
-            declared = Declared(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
+            declared = Declaration(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
             self._catalogue.declare(declared)
             self._running.control(control, declared)
         else:
             node = stream_node(name, rows, clock, source, disorder, ahead=ahead)
-            self._catalogue.declare(Declared(node, df, read_replay(node, rows, arrival, page), trigger))
+            self._catalogue.declare(Declaration(node, df, read_replay(node, rows, arrival, page), trigger))
         return Stream(self, L.Scan(name))
 
     @called()

@@ -28,7 +28,7 @@ class ShownText(str):
         return str(self) if self.startswith("<svg") else None
 
 
-class ShownFigures(dict[str, Any]):
+class FigureTable(dict[str, Any]):
     """Figures by name, which print as a table: of those that have many entries the first ones are named."""
 
     def __missing__(self, name: str) -> Any:

@@ -23,7 +23,7 @@ from slackwater.columns import GROUP
 from slackwater.engine.build import source_label
 from slackwater.errors import JournalError, RunError
 from slackwater.operators.backend import Done, Folded, LateTimes, PartialsTooLarge
-from slackwater.operators.page import Held, JoinOutput, Location, Origin, Page, Referenced
+from slackwater.operators.page import CachedRows, JoinOutput, Location, Origin, Page, SourceRows
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode
@@ -34,13 +34,13 @@ from slackwater.spark.backend.layout import ManyTasks, TaskLayout
 from slackwater.spark.backend.locations.files import MOST_FILES
 from slackwater.spark.backend.memory_budget import MemoryBudget, let_go
 from slackwater.spark.backend.one_task import MOST_PARTS, SideBySide, reader_of
-from slackwater.spark.backend.opened import Opened, open_rows, reference_of
+from slackwater.spark.backend.opened import LocationRows, open_rows, reference_of
 from slackwater.spark.backend.relation import NUMBER, numbers_of_rows
 from slackwater.spark.backend.scan import of_payload, results_hidden, times_of
 from slackwater.spark.backend.staging import few
 from slackwater.spark.backend.tables import RELATIONS, Copies
 from slackwater.spark.backend.wide_fold import FEW_KERNELS, WideFold
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 from slackwater.spark.storage.disk import Disk, io_errors_explained
 from slackwater.spark.storage.spark_errors import spark_errors_explained
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -91,7 +91,7 @@ class SparkBackend:
         """Whether to count what joins give: heartbeats and strategies that go by selectivities need it."""
         self._counting = threading.Lock()
         """Spark's batch threads and the user's run jobs beside the executor's."""
-        self._opened: dict[Location, Opened] = {}
+        self._opened: dict[Location, LocationRows] = {}
         self._held: dict[Location, tuple[DataFrame, int]] = {}
         """Rows in Spark's memory, and how many bytes they take."""
         self._lazy = set[Location]()
@@ -157,11 +157,11 @@ class SparkBackend:
 
     # --- pages at work
 
-    def work(self, page: Page) -> Work:
+    def work(self, page: Page) -> PageJobs:
         """What runs on a page."""
         if page.location not in self._opened:
             self._opened[page.location] = open_rows(page.location, self)
-        return Work(page, self._opened[page.location], self._shape(page), self)
+        return PageJobs(page, self._opened[page.location], self._shape(page), self)
 
     def _shape(self, page: Page) -> TaskLayout:
         """What is known of the size of the pages of a stream, or of an operator."""
@@ -170,7 +170,7 @@ class SparkBackend:
             self._shapes[page.origin.stream] = ManyTasks() if lazy else TaskLayout()
         return self._shapes[page.origin.stream]
 
-    def hold(self, location: Held, rows: DataFrame, size: int) -> None:
+    def hold(self, location: CachedRows, rows: DataFrame, size: int) -> None:
         """Rows are in Spark's memory until nobody has a page of them."""
         self.room.hold(size)
         self._held[location] = rows, size
@@ -212,7 +212,7 @@ class SparkBackend:
 
     def repeatable(self, page: Page) -> Done[Recipe | None]:
         """At most one job, of the columns that it takes to count the rows."""
-        if not isinstance(page.location, Referenced):
+        if not isinstance(page.location, SourceRows):
             return Done(None)
         work = self.work(page)
         return _done(work, work.recipe())
@@ -244,7 +244,7 @@ class SparkBackend:
         return _done(work, work.write())
 
     @contextmanager
-    def _working(self, page: Page) -> Iterator[Work]:
+    def _working(self, page: Page) -> Iterator[PageJobs]:
         work = self.work(page)
         try:
             yield work
@@ -278,7 +278,7 @@ class SparkBackend:
         # Time has moved by it already: a filter may really drop rows.
         page = replace(page, arrival=Arrival(recipe.rows, 0, None, None, page.at))
         rows = self._opened.get(page.location) or open_rows(page.location, self)
-        work = Work(page, rows, self._shape(page), self)
+        work = PageJobs(page, rows, self._shape(page), self)
         return work.compiled.passed().drop(*rows.hidden)
 
     def brought(self, recipe: Recipe) -> MaterializedRows:
@@ -289,7 +289,7 @@ class SparkBackend:
         """Rows that can be read in one go, if what they come down to is likely to fit into the driver."""
         references = [found for page in pages if (found := reference_of(page.location)) is not None]
         first, last = pages[0].location, pages[-1].location
-        if len(references) < len(pages) or not (isinstance(first, Referenced) and isinstance(last, Referenced)):
+        if len(references) < len(pages) or not (isinstance(first, SourceRows) and isinstance(last, SourceRows)):
             return None
         like = {(_like(page.location), page.steps) for page in pages}
         one, *others = references
@@ -304,7 +304,7 @@ class SparkBackend:
 
     def check(self, page: Page) -> None:
         """The folder of a saved page must be there."""
-        if page.folder is None or isinstance(page.location, Referenced):
+        if page.folder is None or isinstance(page.location, SourceRows):
             return
         place = self.root.child(page.folder)
         if not place.names():
@@ -365,12 +365,12 @@ class SparkBackend:
         return self._stored[step.table]
 
 
-def _done(work: Work, value: T) -> Done[T]:
+def _done(work: PageJobs, value: T) -> Done[T]:
     """What a verb gives, with the statistics that it has brought along."""
     return Done(value, None if work.arrival is work.page.arrival else work.arrival)
 
 
 def _like(location: Location) -> tuple[object, ...]:
     """What pages that are read in one go have in common."""
-    assert isinstance(location, Referenced)
+    assert isinstance(location, SourceRows)
     return location.stream, location.source, location.columns, location.hidden

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from slackwater.columns import PLACE, PUNCTUATION, TIME
+from slackwater.columns import PUNCTUATION, ROW_ORDER, TIME
 from slackwater.plan.function import checked
 from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
@@ -42,7 +42,7 @@ def named(sql: str, name: str) -> Column:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledRows:
     """The rows of a page after some steps, lazily."""
 
     frame: DataFrame
@@ -64,70 +64,70 @@ class Compiler:
     """Whether filters mark rows: the arrival is not known yet."""
     table: Callable[[JoinTable], DataFrame]
 
-    def all(self, rows: DataFrame, steps: Sequence[Step]) -> Compiled:
+    def all(self, rows: DataFrame, steps: Sequence[Step]) -> CompiledRows:
         """The rows after all steps."""
-        compiled = Compiled(rows)
+        compiled = CompiledRows(rows)
         for step in steps:
             compiled = self.step(compiled, step)
         return compiled
 
-    def step(self, before: Compiled, step: Step) -> Compiled:
+    def step(self, before: CompiledRows, step: Step) -> CompiledRows:
         """The rows after one more step."""
         return _STEPS[type(step)](self, before, step)
 
-    def where(self, before: Compiled, step: Where) -> Compiled:
+    def where(self, before: CompiledRows, step: Where) -> CompiledRows:
         """Drop rows, or mark them."""
         if not self.mark:
-            return Compiled(before.passed().where(column(step.condition)))
+            return CompiledRows(before.passed().where(column(step.condition)))
         keep = f"coalesce(({step.condition}), false)"
         if before.marked:
             keep = f"CASE WHEN {KEEP} THEN {keep} ELSE false END"
-        return Compiled(before.frame.withColumn(KEEP, column(keep)), True)
+        return CompiledRows(before.frame.withColumn(KEEP, column(keep)), True)
 
-    def select(self, before: Compiled, step: Select) -> Compiled:
+    def select(self, before: CompiledRows, step: Select) -> CompiledRows:
         """Expressions are not evaluated for rows that a filter has dropped."""
         columns = [named(_guarded(sql, before.marked), name) for name, sql in step.columns]
         hidden = [*self.hidden, *([KEEP] if before.marked else [])]
-        return Compiled(before.frame.select(*columns, *hidden), before.marked)
+        return CompiledRows(before.frame.select(*columns, *hidden), before.marked)
 
-    def over(self, before: Compiled, step: Over) -> Compiled:
+    def over(self, before: CompiledRows, step: Over) -> CompiledRows:
         """Rows that a filter has dropped are compared with none."""
-        return self.select(Compiled(before.passed()), step)
+        return self.select(CompiledRows(before.passed()), step)
 
-    def sort(self, before: Compiled, step: Sort) -> Compiled:
+    def sort(self, before: CompiledRows, step: Sort) -> CompiledRows:
         """In the order of windows, then in that of the step."""
         rows, order = before.passed(), [_ordered(*key) for key in step.order]
         windows = [F.col(WINDOW_START), F.col(WINDOW_END)]
         if step.limit is not None:
             place = F.row_number().over(Window.partitionBy(*windows).orderBy(*order))
-            rows = rows.withColumn(PLACE, place).where(F.col(PLACE) <= step.limit).drop(PLACE)
-        return Compiled(rows.orderBy(*windows, *order))
+            rows = rows.withColumn(ROW_ORDER, place).where(F.col(ROW_ORDER) <= step.limit).drop(ROW_ORDER)
+        return CompiledRows(rows.orderBy(*windows, *order))
 
-    def stamp(self, before: Compiled, step: Stamp) -> Compiled:
+    def stamp(self, before: CompiledRows, step: Stamp) -> CompiledRows:
         """Another time."""
-        return Compiled(before.frame.withColumn(TIME, F.expr(stamp_sql(step.at))), before.marked)
+        return CompiledRows(before.frame.withColumn(TIME, F.expr(stamp_sql(step.at))), before.marked)
 
-    def credible(self, before: Compiled, step: Credible) -> Compiled:
+    def credible(self, before: CompiledRows, step: Credible) -> CompiledRows:
         """No time, and no punctuation, for rows beyond the limit."""
         believed = f"{TIME} IS NULL OR {TIME} <= {_not_in_code(step.limit)}"
         hidden = {c: F.expr(f"CASE WHEN {believed} THEN {c} END") for c in (TIME, PUNCTUATION) if c in self.hidden}
-        return Compiled(before.frame.withColumns(hidden), before.marked)
+        return CompiledRows(before.frame.withColumns(hidden), before.marked)
 
-    def join(self, before: Compiled, step: JoinTable) -> Compiled:
+    def join(self, before: CompiledRows, step: JoinTable) -> CompiledRows:
         """Rows without a partner go, so the arrival must be known before."""
         assert not self.mark, "the arrival of a page is measured before it is joined with a table"
         stored = self.table(step).select(*(named(sql, name) for name, sql in step.stored))
         condition = column("true" if step.condition is None else step.condition)
         pairs = before.passed().join(stored, condition, _HOW.get(step.how, step.how))
-        return Compiled(pairs.select(*(named(sql, name) for name, sql in step.columns), *self.hidden))
+        return CompiledRows(pairs.select(*(named(sql, name) for name, sql in step.columns), *self.hidden))
 
-    def explode(self, before: Compiled, step: Explode) -> Compiled:
+    def explode(self, before: CompiledRows, step: Explode) -> CompiledRows:
         """One row to many, so the arrival must be known before."""
         assert not self.mark, "the arrival of a page is measured before its rows are exploded"
-        return Compiled(before.passed().select("*", column(step.call).alias(*step.names)))
+        return CompiledRows(before.passed().select("*", column(step.call).alias(*step.names)))
 
 
-_STEPS: dict[type[Step], Callable[..., Compiled]] = {
+_STEPS: dict[type[Step], Callable[..., CompiledRows]] = {
     Where: Compiler.where,
     Select: Compiler.select,
     Stamp: Compiler.stamp,

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.backend import Folded
+from slackwater.spark.backend.arrival_statistics import ALL, COLUMNS, time_statistics
 from slackwater.spark.backend.compile import KEEP
-from slackwater.spark.backend.statistics import ALL, COLUMNS, time_statistics
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from slackwater.aggregates.kept import Kept
-from slackwater.columns import PLACE, ROWS, WINDOW
+from slackwater.columns import ROW_ORDER, ROWS, WINDOW
 from slackwater.windows.kernel import PaneKernel
 
 
@@ -35,7 +35,7 @@ def closed(merged: DataFrame, kernel: PaneKernel) -> DataFrame:
 
 def _values(rows: DataFrame, kernel: PaneKernel, by: Sequence[str], aggregates: Sequence[Kept]) -> DataFrame:
     if aggregates[0].repeats:
-        rows = rows.withColumn(PLACE, F.explode(F.expr(f"sequence(1L, {ROWS})")))
+        rows = rows.withColumn(ROW_ORDER, F.explode(F.expr(f"sequence(1L, {ROWS})")))
     made = (F.expr(a.close_sql(kernel.kept_of(a))).alias(kernel.closed[a]) for a in aggregates)
     return rows.groupBy(*map(_quoted, by)).agg(*made)
 

@@ -20,7 +20,7 @@ from slackwater.spark.backend.layout import Layout
 from slackwater.spark.backend.locations.location import source_errors_explained
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.work import Work
+    from slackwater.spark.backend.work import PageJobs
 
 T = TypeVar("T")
 #: Gives rows when a job is planned.
@@ -89,7 +89,7 @@ class SideBySide:
 
 
 @contextmanager
-def cut(work: Work, way: Layout) -> Iterator[list[Rows]]:
+def cut(work: PageJobs, way: Layout) -> Iterator[list[Rows]]:
     """What gives the rows of a page as a way wants them; inside, the job over each part is cut like that."""
     rows = work.rows
     if way is Layout.MANY:

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME, UNTIL
-from slackwater.operators.page import Held, InDriver, JoinOutput, Location, Referenced, Saved
+from slackwater.operators.page import CachedRows, DriverRows, JoinOutput, Location, SavedRows, SourceRows
 from slackwater.plan.steps import Columns, Step
-from slackwater.spark.backend.compile import Compiled, column, named
+from slackwater.spark.backend.compile import CompiledRows, column, named
 from slackwater.spark.backend.locations.location import RowLocation, source_errors_explained
 from slackwater.spark.backend.locations.registry import KINDS
 from slackwater.spark.backend.one_task import can_scan_in_one
@@ -55,7 +55,7 @@ class LazyRows:
 
 
 @dataclass(eq=False)
-class Opened:
+class LocationRows:
     """The rows of a location, and Spark's plans over them. Nothing is read before somebody looks at them."""
 
     rows: Callable[[], DataFrame]
@@ -68,7 +68,7 @@ class Opened:
     part: Callable[[RowLocation], DataFrame] | None = None
     """What reads a part of the reference."""
     counter: Counter | None = None
-    plans: dict[tuple[Step, ...], Compiled] = field(default_factory=dict)
+    plans: dict[tuple[Step, ...], CompiledRows] = field(default_factory=dict)
     """What Spark's plans of the rows are, by the steps that are done to them."""
     kept: bool = False
     """Whether the rows stay in memory for the next job."""
@@ -104,25 +104,27 @@ class Opened:
 
 def reference_of(location: Location) -> RowLocation | None:
     """Which rows of a source a page refers to; None if the page has rows of its own."""
-    return KINDS[location.source].load(json.loads(location.where)) if isinstance(location, Referenced) else None
+    return KINDS[location.source].load(json.loads(location.where)) if isinstance(location, SourceRows) else None
 
 
-def open_rows(location: Location, backend: SparkBackend) -> Opened:
+def open_rows(location: Location, backend: SparkBackend) -> LocationRows:
     """The rows of a location."""
-    if isinstance(location, Referenced):
+    if isinstance(location, SourceRows):
         return _referenced(location, backend)
-    if isinstance(location, Saved):
+    if isinstance(location, SavedRows):
         frame = _timed(backend.spark.read.parquet(backend.root.child(location.folder).address), location.hidden)
         names = tuple(c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in frame.columns)
-        return Opened(lambda: frame, names)
-    if isinstance(location, InDriver):
+        return LocationRows(lambda: frame, names)
+    if isinstance(location, DriverRows):
         table = location.table
         names = tuple(c for c in (TIME, UNTIL, SOURCE, PUNCTUATION) if c in table.schema.names)
         hidden = (*names, *(name for name, _ in location.hidden))
-        return Opened(lambda: _timed(backend.given(table, spark_schema(table.schema)), location.hidden), hidden)
-    assert isinstance(location, (Held, JoinOutput))
+        return LocationRows(
+            lambda: _timed(backend.given(table, spark_schema(table.schema)), location.hidden), hidden
+        )
+    assert isinstance(location, (CachedRows, JoinOutput))
     rows = location.rows if isinstance(location.rows, LazyRows) else LazyRows(_frame(location.rows))
-    return Opened(lambda: rows.frame, location.hidden, counter=rows.counter)
+    return LocationRows(lambda: rows.frame, location.hidden, counter=rows.counter)
 
 
 def _frame(rows: object) -> DataFrame:
@@ -130,7 +132,7 @@ def _frame(rows: object) -> DataFrame:
     return rows
 
 
-def _referenced(location: Referenced, backend: SparkBackend) -> Opened:
+def _referenced(location: SourceRows, backend: SparkBackend) -> LocationRows:
     reference, reader = reference_of(location), backend.reader(location.stream)
     assert reference is not None
 
@@ -141,7 +143,7 @@ def _referenced(location: Referenced, backend: SparkBackend) -> Opened:
 
     scanned = reference.scanned and can_scan_in_one(reader)
     names = tuple(name for name, _ in location.hidden)
-    return Opened(lambda: rows(reference), names, reference, scanned, rows)
+    return LocationRows(lambda: rows(reference), names, reference, scanned, rows)
 
 
 def timed(frame: DataFrame, columns: Sequence[str], hidden: Columns) -> DataFrame:

@@ -19,11 +19,7 @@ from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.page import Page
 from slackwater.plan.steps import Step
 from slackwater.progress.arrival import merged_sketch
-from slackwater.spark.backend.compile import Compiled, Compiler
-from slackwater.spark.backend.layout import TaskLayout
-from slackwater.spark.backend.locations.location import source_errors_explained
-from slackwater.spark.backend.opened import Opened
-from slackwater.spark.backend.statistics import (
+from slackwater.spark.backend.arrival_statistics import (
     ALL,
     COLUMNS,
     glance,
@@ -32,6 +28,10 @@ from slackwater.spark.backend.statistics import (
     read_arrival,
     read_sketch,
 )
+from slackwater.spark.backend.compile import CompiledRows, Compiler
+from slackwater.spark.backend.layout import TaskLayout
+from slackwater.spark.backend.locations.location import source_errors_explained
+from slackwater.spark.backend.opened import LocationRows
 from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class PageRows:
     """The rows of a page, and the steps to be done to them, which Spark plans when it must."""
 
-    def __init__(self, page: Page, rows: Opened, shape: TaskLayout, backend: SparkBackend) -> None:
+    def __init__(self, page: Page, rows: LocationRows, shape: TaskLayout, backend: SparkBackend) -> None:
         self.page, self.rows, self.shape, self.backend = page, rows, shape, backend
         self.arrival = page.arrival
         """Statistics before any filter, once a job has run."""
@@ -60,19 +60,19 @@ class PageRows:
         return self.arrival is None
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledRows:
         """The rows after all steps, lazily; planned once for all pages of the location that have these steps."""
         return self._compiled(self.steps)
 
-    def _compiled(self, steps: tuple[Step, ...]) -> Compiled:
+    def _compiled(self, steps: tuple[Step, ...]) -> CompiledRows:
         plans = self.rows.plans
         if steps not in plans:
             plans[steps] = self._planned(steps)
         return plans[steps]
 
-    def _planned(self, steps: tuple[Step, ...]) -> Compiled:
+    def _planned(self, steps: tuple[Step, ...]) -> CompiledRows:
         if not steps:
-            return Compiled(self.rows.source)
+            return CompiledRows(self.rows.source)
         before = self._compiled(steps[:-1])
         return self._compiler(self.unknown).step(before, steps[-1])
 
@@ -209,7 +209,7 @@ class PageRows:
             return compiled.passed(), None
         statistics = Observation()
         wanted = [*page_statistics(*self.asked), *([observed_sketch()] if self.observes_sketch else [])]
-        return Compiled(self.frame.observe(statistics, *wanted), self.marked).passed(), statistics
+        return CompiledRows(self.frame.observe(statistics, *wanted), self.marked).passed(), statistics
 
     def _ran(self, started: float, statistics: Observation | None) -> None:
         self.ran(time.perf_counter() - started)

@@ -8,7 +8,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.stores import Stores
 from slackwater.spark.backend.backend import SparkBackend
-from slackwater.spark.backend.work import Work
+from slackwater.spark.backend.work import PageJobs
 
 
 class SparkPages(Pages):
@@ -18,8 +18,8 @@ class SparkPages(Pages):
         self.spark = spark
         super().__init__(spark, None if stores is None else lambda pages: stores(self))
 
-    def works(self, page: Page) -> Iterator[Work]:
-        """What runs on a page, mostly one; a second one is to do the same again (`Pages.attempts`).
+    def works(self, page: Page) -> Iterator[PageJobs]:
+        """What runs on a page, mostly one; a second one is to do the same again (`ArrivalPages.attempts`).
 
         What each learns of the arrival is noted at its end.
         """

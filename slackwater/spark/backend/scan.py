@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from slackwater.columns import NO_SOURCE, PUNCTUATION, SOURCE, TIME
 from slackwater.engine.build import source_label
-from slackwater.operators.page import Held, InDriver, Origin, Page, Referenced, Saved
+from slackwater.operators.page import CachedRows, DriverRows, Origin, Page, SavedRows, SourceRows
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode, StreamNode
@@ -33,7 +33,7 @@ def arrived(
 ) -> Page:
     """A page as it comes from a source, with some of its columns."""
     hidden = _hidden(node)
-    rows = Held(timed(frame, columns, hidden), tuple(name for name, _ in hidden))
+    rows = CachedRows(timed(frame, columns, hidden), tuple(name for name, _ in hidden))
     return Page(Origin(source_label(node.name), number), rows, at=at, size=size)
 
 
@@ -48,7 +48,7 @@ def by_reference(
 ) -> Page:
     """A page of rows that stay where they are; `folder` is where a note of it will lie, which makes it durable."""
     where = json.dumps(reference.saved())
-    location = Referenced(node.name, reference.kind, where, tuple(columns), _hidden(node), folder)
+    location = SourceRows(node.name, reference.kind, where, tuple(columns), _hidden(node), folder)
     origin = Origin(source_label(node.name), number)
     return Page(origin, location, at=at, needs=needs, size=reference.bytes)
 
@@ -56,11 +56,11 @@ def by_reference(
 def of_payload(origin: Origin, payload: Payload, at: int, hidden: Columns = (), prod: Prod | None = None) -> Page:
     """A page of rows that were made for it: in the driver, where a sink takes them as they are, or as files."""
     if isinstance(payload, Staged):
-        location, arrival = Saved(payload.location, hidden, True), Arrival(payload.rows, 0, None, None, at)
+        location, arrival = SavedRows(payload.location, hidden, True), Arrival(payload.rows, 0, None, None, at)
         return Page(origin, location, prod=prod, at=at, arrival=arrival)
     assert isinstance(payload, pa.Table)
     arrival = Arrival(payload.num_rows, 0, None, None, at)
-    return Page(origin, InDriver(payload, hidden), (), prod, at, arrival=arrival, size=int(payload.nbytes))
+    return Page(origin, DriverRows(payload, hidden), (), prod, at, arrival=arrival, size=int(payload.nbytes))
 
 
 def times_of(results: Payload, node: AggregateNode) -> tuple[int, int] | None:

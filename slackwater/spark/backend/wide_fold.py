@@ -39,19 +39,19 @@ from pyspark.sql.types import (
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.backend import Folded, PartialsTooLarge
+from slackwater.spark.backend.arrival_statistics import ALL, COLUMNS, MISSING, page_statistics
 from slackwater.spark.backend.compile import KEEP
 from slackwater.spark.backend.layout import Layout, TaskLayout
 from slackwater.spark.backend.one_task import Rows, cut
 from slackwater.spark.backend.staging import too_large
-from slackwater.spark.backend.statistics import ALL, COLUMNS, MISSING, page_statistics
-from slackwater.spark.backend.wide_sql import PLACE, Part, WideSql
+from slackwater.spark.backend.wide_sql import KERNEL, Part, WideSql
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import Group, PaneKernel, source_text
 from slackwater.windows.panes import in_several, rows_by_pane
 from slackwater.windows.sliding import united
 
 if TYPE_CHECKING:
-    from slackwater.spark.backend.work import Work
+    from slackwater.spark.backend.work import PageJobs
 
 #: Fewer kernels than this have jobs of their own.
 FEW_KERNELS = 4
@@ -83,8 +83,8 @@ class WideFold:
         self._view = f"__wide_{uuid.uuid4().hex}"
         """Name under which the job's text finds the rows of a page."""
 
-    def fold(self, work: Work) -> dict[PaneKernel, Folded]:
-        """One job: what `Work.fold` gives for each kernel; those are left out that need a job of their own.
+    def fold(self, work: PageJobs) -> dict[PaneKernel, Folded]:
+        """One job: what `OperatorWork.fold` gives for each kernel; those are left out that need a job of their own.
 
         The statistics of the page's arrival are known afterwards. Raises PartialsTooLarge if all together are too
         many for the driver.
@@ -95,7 +95,7 @@ class WideFold:
 
     # --- once
 
-    def _prepare(self, work: Work) -> None:
+    def _prepare(self, work: PageJobs) -> None:
         """Find the kernels that can share a job, and columns of it for their groups and arguments, by type."""
         by_source = work.many_sources
         self._parts = []
@@ -135,7 +135,7 @@ class WideFold:
 
     # --- every page
 
-    def _run(self, work: Work) -> dict[PaneKernel, Folded]:
+    def _run(self, work: PageJobs) -> dict[PaneKernel, Folded]:
         started, way = time.perf_counter(), self.shape.way(work.files)
         unknown = work.unknown
         carrier = self._carrier if unknown else None
@@ -164,7 +164,7 @@ class WideFold:
             self._carrier, self._chosen = max(self._carriers, key=lambda n: sizes[n]), True
         return folded
 
-    def _jobs(self, work: Work, parts: list[Rows], way: Layout, carrier: int | None) -> Iterator[Job]:
+    def _jobs(self, work: PageJobs, parts: list[Rows], way: Layout, carrier: int | None) -> Iterator[Job]:
         """All kernels over each part of the rows; of a large page, some kernels in each job."""
         bunches = self._bunches(work, way, carrier)
         apart = work.arrival is None and carrier is None
@@ -174,7 +174,7 @@ class WideFold:
         for n, (places, rows) in enumerate(product(bunches, parts)):
             yield functools.partial(self._job, work, rows, places, carrier, n, together)
 
-    def _bunches(self, work: Work, way: Layout, carrier: int | None) -> list[list[int]]:
+    def _bunches(self, work: PageJobs, way: Layout, carrier: int | None) -> list[list[int]]:
         """The kernels of each job, the longest first; one part of the rows has as many jobs as there are cores."""
         assert self._parts is not None
         rest = list(range(len(self._parts)))
@@ -186,7 +186,9 @@ class WideFold:
         count = max(1, min(cores - len(alone), len(rest)))
         return [*(rest[n::count] for n in range(count)), *alone]
 
-    def _job(self, work: Work, rows: Rows, places: list[int], carrier: int | None, n: int, together: bool) -> Done:
+    def _job(
+        self, work: PageJobs, rows: Rows, places: list[int], carrier: int | None, n: int, together: bool
+    ) -> Done:
         """Some kernels over some rows, and the sketch that was observed; `together` with the statistics."""
         view, sketch = f"{self._view}_{n}", None
         # Small pages of which nothing but the aggregates is one scan go through one task too.
@@ -211,16 +213,16 @@ class WideFold:
             return table
         many = len(self._parts)
         pane = pl.col(PANE).floordiv(self._sql.spread)
-        return table.with_columns(pane.floordiv(many), pane.mod(many).cast(pl.Int32).alias(PLACE))
+        return table.with_columns(pane.floordiv(many), pane.mod(many).cast(pl.Int32).alias(KERNEL))
 
     def _seen(self, table: pl.DataFrame, carrier: int | None, many_sources: bool) -> pl.DataFrame:
         """The statistics of the arrival, by source if there are sources."""
         assert self._parts is not None
         if carrier is None:
-            seen = table.filter(pl.col(PLACE).is_null()) if PLACE in table.columns else table
+            seen = table.filter(pl.col(KERNEL).is_null()) if KERNEL in table.columns else table
             return seen.select(c for c in (*COLUMNS, SOURCE) if c in seen.columns)
         # Only the carrier keeps rows without a time: they have no pane, nor a place that is made of it.
-        seen = table.filter(pl.col(PANE).is_null() | (pl.col(PLACE) == carrier))
+        seen = table.filter(pl.col(PANE).is_null() | (pl.col(KERNEL) == carrier))
         missing = pl.when(pl.col(PANE).is_null()).then(pl.col(ROWS)).otherwise(0)
         source = _source_of(self._parts[carrier]) if many_sources else None
         return seen.select(
@@ -232,7 +234,7 @@ class WideFold:
 
     def _folded(self, tables: Sequence[pl.DataFrame], many_sources: bool) -> Iterator[tuple[PaneKernel, Folded]]:
         assert self._parts is not None
-        cuts = [table.partition_by(PLACE, as_dict=True) for table in tables]
+        cuts = [table.partition_by(KERNEL, as_dict=True) for table in tables]
         for n, part in enumerate(self._parts):
             # In the order of the parts of the rows, which other kernels' tables have none of.
             here = [mine for by in cuts if (mine := by.get((n,))) is not None]
@@ -280,14 +282,14 @@ def _source_of(part: Part) -> pl.Expr | None:
     return None if name is None else source_text(pl.col(part.keys[name]))
 
 
-def _statistics(work: Work, rows: DataFrame) -> tuple[DataFrame, Observation | None]:
+def _statistics(work: PageJobs, rows: DataFrame) -> tuple[DataFrame, Observation | None]:
     """The statistics of the arrival, over the rows as they came."""
     frame, sketch = work.sketched(rows)
     made = frame.groupBy(*([SOURCE] if work.many_sources else [])).agg(*page_statistics(*work.asked))
     return made, sketch
 
 
-def _measured(work: Work) -> Done:
+def _measured(work: PageJobs) -> Done:
     """One job: the statistics alone."""
     statistics, sketch = _statistics(work, work.source)
     return frame_of(statistics.toArrow()), sketch

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from slackwater.aggregates.partial import Partial
 from slackwater.columns import PANE, PUNCTUATION, ROWS, TIME
+from slackwater.spark.backend.arrival_statistics import time_statistics_sql
 from slackwater.spark.backend.compile import KEEP
 from slackwater.spark.backend.fold import spread_of
-from slackwater.spark.backend.statistics import time_statistics_sql
 from slackwater.windows.kernel import Group, PaneKernel
 
 #: Number of the kernel that a partial belongs to.
-PLACE = "__place"
+KERNEL = "__place"
 _KEPT = "__kept"
 
 
@@ -86,7 +86,7 @@ class WideSql:
             row += self._row(n, pane)
             row += [c if n == carrier else "CAST(NULL AS BIGINT)" for c in times]
             copies.append([columns.setdefault(sql, f"__c{len(columns)}") for sql in row])
-        by = [*self.keys, *([] if self.packed else [PLACE]), PANE]
+        by = [*self.keys, *([] if self.packed else [KERNEL]), PANE]
         names = [*([_KEPT] if filtered else []), *by, *self.arguments, *times]
         aggregates = {ROWS: "count(*)"}
         for partial, fields in self.partials.items():

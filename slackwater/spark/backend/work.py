@@ -18,12 +18,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from slackwater.columns import CELL, PANE, PLACE, PUNCTUATION, ROWS, SOURCE, TIME
+from slackwater.columns import CELL, PANE, PUNCTUATION, ROW_ORDER, ROWS, SOURCE, TIME
 from slackwater.events import decision
 from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
-from slackwater.operators.page import Held, InDriver, Page, Saved
+from slackwater.operators.page import CachedRows, DriverRows, Page, SavedRows
 from slackwater.operators.payload import MaterializedRows, Recipe, Staged, payload_rows
 from slackwater.plan.steps import JoinTable, Map, Step
+from slackwater.spark.backend.arrival_statistics import (
+    ALL,
+    MISSING,
+    page_statistics,
+)
 from slackwater.spark.backend.compile import KEEP, mapped, named
 from slackwater.spark.backend.fold import folded, kernel_columns, spread_of
 from slackwater.spark.backend.late_rows import late_rows, rows_behind
@@ -34,11 +39,6 @@ from slackwater.spark.backend.one_task import Rows, cut
 from slackwater.spark.backend.page_rows import PageRows
 from slackwater.spark.backend.scan import of_payload
 from slackwater.spark.backend.staging import few, stage, too_large
-from slackwater.spark.backend.statistics import (
-    ALL,
-    MISSING,
-    page_statistics,
-)
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.spark.storage.types import arrow_of
 from slackwater.windows.frames import frame_of
@@ -49,7 +49,7 @@ from slackwater.windows.spec import floor_division
 _LEFT = "__left"
 
 
-class Work(PageRows):
+class PageJobs(PageRows):
     """The jobs on a page."""
 
     # --- folds
@@ -109,9 +109,9 @@ class Work(PageRows):
     def payload(self, about: int | None) -> MaterializedRows:
         """One job: to the driver if the rows are few enough, else to files."""
         location, arrival = self.page.location, self.arrival
-        if isinstance(location, InDriver) and not self.steps and TIME not in location.table.schema.names:
+        if isinstance(location, DriverRows) and not self.steps and TIME not in location.table.schema.names:
             return location.table
-        if isinstance(location, Saved) and location.staged and not self.steps and arrival is not None:
+        if isinstance(location, SavedRows) and location.staged and not self.steps and arrival is not None:
             return Staged(location.folder, arrival.rows)
         large, started = self.shape.large if about is None else about > TaskLayout.SMALL, time.perf_counter()
         with self.rows_passed() as frame:
@@ -146,13 +146,13 @@ class Work(PageRows):
             self.steps = tuple(before)
             with self.rows_passed() as frame:
                 rows = mapped(frame, last, self.rows.hidden).localCheckpoint()
-            return replace(page, location=Held(rows, self.rows.hidden), steps=())
+            return replace(page, location=CachedRows(rows, self.rows.hidden), steps=())
         if not room.has_memory(page.size or 0):
             decision("page.saved", page=page.number, bytes=page.size, held=room.held)
             return self.write()
         with self.rows_passed() as frame:
             rows, count, size = hold(frame)
-        location = Held(rows, self.rows.hidden)
+        location = CachedRows(rows, self.rows.hidden)
         self.backend.hold(location, rows, size)
         decision("page.held", page=page.number, rows=count, bytes=size)
         return replace(page, location=location, steps=(), count=count, size=size)
@@ -162,13 +162,13 @@ class Work(PageRows):
         backend, page, location = self.backend, self.page, self.page.location
         place = place or backend.new("pages")
         folder = place.path.removeprefix(backend.root.path + "/")
-        if isinstance(location, InDriver) and not self.steps:
+        if isinstance(location, DriverRows) and not self.steps:
             backend.write_table(location.table, place, "rows.parquet")
             self.measure()
-            return replace(page, location=Saved(folder, location.hidden), arrival=self.arrival)
+            return replace(page, location=SavedRows(folder, location.hidden), arrival=self.arrival)
         with self.rows_passed() as frame, backend.writing(place):
             frame.write.mode("overwrite").parquet(place.address)
-        saved, size = Saved(folder), place.size()
+        saved, size = SavedRows(folder), place.size()
         if page.held and not self.steps:
             return replace(page, copy=saved, arrival=self.arrival)
         return replace(page, location=saved, steps=(), arrival=self.arrival, count=None, size=size)
@@ -179,7 +179,7 @@ class Work(PageRows):
         with self.rows_with_time() as frame:
             rows = frame.select(*made)
             cell = F.expr(floor_division(TIME, width)).alias(CELL)
-            numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(PLACE))
+            numbered = rows.select("*", cell, F.monotonically_increasing_id().alias(ROW_ORDER))
             with self.backend.writing(place):
                 numbered.write.mode("overwrite").partitionBy(CELL).parquet(place.address)
         return pa.schema([(f.name, arrow_of(f.dataType)) for f in rows.schema.fields])

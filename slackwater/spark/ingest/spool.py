@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from slackwater.operators.page import Page, Referenced
+from slackwater.operators.page import Page, SourceRows
 from slackwater.spark.backend.backend import SPOOL, SparkBackend
 from slackwater.spark.storage.storage_dir import StorageDir
 
@@ -72,4 +72,4 @@ class Spool:
 
 def _size(page: Page) -> int:
     """Bytes that a page takes in the spool: a note takes none."""
-    return 0 if isinstance(page.location, Referenced) else page.size or 0
+    return 0 if isinstance(page.location, SourceRows) else page.size or 0

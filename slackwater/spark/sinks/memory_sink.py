@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import QueryError
 from slackwater.operators.payload import Payload, Recipe, Staged
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.windows.results import KIND
 
@@ -34,28 +34,28 @@ _CURSOR = b"slackwater.results_through"
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _ResultBuffer:
     """Rows, each with its place in the order of arrival; those of one commit have the same."""
 
     places: Ints
     table: pa.Table
 
-    def after(self, place: int) -> _Rows:
+    def after(self, place: int) -> _ResultBuffer:
         """Those that came after a place."""
         begin = int(np.searchsorted(self.places, place, side="right"))
-        return _Rows(self.places[begin:], self.table.slice(begin))
+        return _ResultBuffer(self.places[begin:], self.table.slice(begin))
 
-    def take(self, which: Ints) -> _Rows:
+    def take(self, which: Ints) -> _ResultBuffer:
         """Some of them."""
-        return _Rows(self.places[which], self.table.take(pa.array(which)))
+        return _ResultBuffer(self.places[which], self.table.take(pa.array(which)))
 
-    def __add__(self, other: _Rows) -> _Rows:
+    def __add__(self, other: _ResultBuffer) -> _ResultBuffer:
         return _joined([self, other])
 
 
-def _joined(parts: Sequence[_Rows]) -> _Rows:
+def _joined(parts: Sequence[_ResultBuffer]) -> _ResultBuffer:
     table = pa.concat_tables([p.table for p in parts], promote_options="permissive").combine_chunks()
-    return _Rows(np.concatenate([p.places for p in parts]), table)
+    return _ResultBuffer(np.concatenate([p.places for p in parts]), table)
 
 
 class MemorySink:
@@ -79,11 +79,11 @@ class MemorySink:
         self._schema = schema
         self._keys = list(keys)
         self._most_bytes = most_bytes
-        self._final: deque[_Rows] = deque()
+        self._final: deque[_ResultBuffer] = deque()
         self._final_bytes = 0
         self._loose = 0
         """How many of the last tables of final rows are as they came."""
-        self._early: _Rows | None = None
+        self._early: _ResultBuffer | None = None
         self._place = 0
         self.dropped = 0
         """Rows that were dropped for the size; those that a later answer has replaced do not count."""
@@ -114,10 +114,10 @@ class MemorySink:
         final = rows if early is None else rows.filter(pc.invert(is_early))
         self._replace(rows)
         if early is not None:
-            new = _Rows(np.full(early.num_rows, self._place), early)
+            new = _ResultBuffer(np.full(early.num_rows, self._place), early)
             self._early = new if self._early is None else self._early + new
         if final.num_rows:
-            self._final.append(_Rows(np.full(final.num_rows, self._place), self._plain(final)))
+            self._final.append(_ResultBuffer(np.full(final.num_rows, self._place), self._plain(final)))
             self._final_bytes += self._final[-1].table.nbytes
             self._loose += 1
             if self._loose >= _TABLES:

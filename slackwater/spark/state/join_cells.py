@@ -21,7 +21,7 @@ from slackwater.spark.backend.compile import named
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
 from slackwater.spark.state.partitioned_files import PartFile
-from slackwater.spark.state.two_sides import TwoSides
+from slackwater.spark.state.two_sides import SidesInCells
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _FEW = 32 * 2**20
 
 
-class JoinCells(TwoSides):
+class JoinCells(SidesInCells):
     """What a join keeps, on the journal's file system."""
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from slackwater.columns import PLACE, TIME, UNTIL
+from slackwater.columns import ROW_ORDER, TIME, UNTIL
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
@@ -20,7 +20,7 @@ from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import named
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
-from slackwater.spark.state.two_sides import TwoSides
+from slackwater.spark.state.two_sides import SidesInCells
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 #: Of a row: the page that it came with.
 _PAGE = "__page"
 #: What is kept of it beside its columns.
-_HIDDEN = (TIME, _PAGE, PLACE)
+_HIDDEN = (TIME, _PAGE, ROW_ORDER)
 
 
-class OrderedCells(TwoSides):
+class OrderedCells(SidesInCells):
     """What such a join keeps, on the journal's file system."""
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages) -> None:
@@ -47,7 +47,7 @@ class OrderedCells(TwoSides):
         self._came += 1
         for work in self._pages.works(page):
             with work.rows_with_time() as frame:
-                place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(PLACE)]
+                place = [F.lit(self._came).alias(_PAGE), F.monotonically_increasing_id().alias(ROW_ORDER)]
                 files = cells.write(frame.select(*self._made.visible(side), TIME, *place))
         files, late = cells.without_late(files, after)
         cells.add(files)
@@ -96,12 +96,12 @@ class OrderedCells(TwoSides):
         rows = cells.frame(files).where(f"{TIME} <= {upto}L")
         end = f"{TIME} + {alive.range}L"
         if alive.rows is not None:
-            end = f"lead({TIME}, {alive.rows}) OVER (ORDER BY {TIME}, {_PAGE}, {PLACE})"
+            end = f"lead({TIME}, {alive.rows}) OVER (ORDER BY {TIME}, {_PAGE}, {ROW_ORDER})"
         hidden = [
             named(TIME, of_side(side, TIME)),
             F.expr(f"coalesce({end}, {MAX_TICK}L)").alias(of_side(side, UNTIL)),
         ]
-        kept = [named(name, of_side(side, name)) for name in (_PAGE, PLACE)]
+        kept = [named(name, of_side(side, name)) for name in (_PAGE, ROW_ORDER)]
         return rows.select(*self._made.visible(side), *hidden, *kept)
 
     def _results(self, sides: Sequence[DataFrame | None], before: int, upto: int, at: int) -> list[Page]:
@@ -159,7 +159,7 @@ class OrderedCells(TwoSides):
         old = [file for file in cells.files if low(file) <= upto]
         if passed is None or not old:
             return
-        names = {of_side(side, name): name for name in (TIME, _PAGE, PLACE)}
+        names = {of_side(side, name): name for name in (TIME, _PAGE, ROW_ORDER)}
         kept = (
             passed.where(f"{of_side(side, UNTIL)} > {bound}L").withColumnsRenamed(names).drop(of_side(side, UNTIL))
         )

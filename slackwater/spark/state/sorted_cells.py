@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from slackwater.columns import PLACE, TIME
+from slackwater.columns import ROW_ORDER, TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import JoinOutput, Origin, Page
 from slackwater.progress.arrival import Arrival
@@ -46,7 +46,7 @@ class SortedCells:
         self._came += 1
         for work in self._pages.works(page):
             with work.rows_with_time() as frame:
-                place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(PLACE)]
+                place = [F.lit(self._came).alias(PAGE), F.monotonically_increasing_id().alias(ROW_ORDER)]
                 files = self._cells.write(frame.select(*self._visible, TIME, *place))
         files, late = self._cells.without_late(files, after)
         self._cells.add(files)
@@ -68,7 +68,7 @@ class SortedCells:
         rows = self._cells.frame(due).where(f"{TIME} <= {upto}L")
         if before > MIN_TICK:
             rows = rows.where(f"{TIME} > {before}L OR ({TIME} = {before}L AND {PAGE} > {out})")
-        frame = rows.orderBy(TIME, PAGE, PLACE).select(*self._visible, TIME)
+        frame = rows.orderBy(TIME, PAGE, ROW_ORDER).select(*self._visible, TIME)
         self._given += 1
         rows_to_sort = JoinOutput(LazyRows(frame), (TIME,), tuple(file.name for file in due))
         self._cells.read_by(rows_to_sort)

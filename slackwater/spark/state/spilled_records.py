@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from slackwater.columns import CELL, PLACE, TIME
+from slackwater.columns import CELL, ROW_ORDER, TIME
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload, Staged
-from slackwater.operators.record_store import SPILLED, Judged, ResidentRecords, elements_of
+from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
@@ -32,7 +32,7 @@ from slackwater.windows.per_row.rolling import rolling_rows
 if TYPE_CHECKING:
     from slackwater.spark.backend.backend import SparkBackend
     from slackwater.spark.backend.pages import SparkPages
-    from slackwater.spark.backend.work import Work
+    from slackwater.spark.backend.work import PageJobs
 
 #: A cell has about so many rows; a page falls into at most so many cells.
 _CELL_ROWS = 500_000
@@ -70,7 +70,7 @@ class SpilledRecords:
         if rows is not None:
             self._write_resident(in_time_order(rows))
 
-    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> Judged:
+    def absorb(self, pages: Pages, page: Page, heartbeat: int) -> PageLateness:
         """One Spark job writes the page's rows by cell; the late ones among them go to the window buffer."""
         for work in self._pages.works(page):
             width, (piece, place) = self._fit(work), self._files.new_piece()
@@ -80,7 +80,7 @@ class SpilledRecords:
         ends = np.array(order, np.int64) + width - 1
         late = self._take_late(piece, heartbeat)
         self._forget(MIN_TICK, heartbeat, piece)
-        return Judged(ends, np.array([cells[c] for c in order], np.int64), late)
+        return PageLateness(ends, np.array([cells[c] for c in order], np.int64), late)
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Cell after cell through the window buffer; many results are staged as files."""
@@ -173,7 +173,7 @@ class SpilledRecords:
             "state_bytes": self._windows.bytes,
         }
 
-    def _fit(self, work: Work) -> int:
+    def _fit(self, work: PageJobs) -> int:
         """The width of a cell: by the first rows, and wider when a page would fall into too many cells.
 
         A new width is a multiple of the ones before, so that their cells lie within its own.
@@ -212,9 +212,9 @@ class SpilledRecords:
         self._choose(rows.height, int(middle[-1]) - int(middle[0]) + 1)
         assert self._width is not None
         self._rows_schema = rows.to_arrow().schema
-        numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(PLACE)
+        numbered = rows.with_columns((pl.col(TIME) // self._width).alias(CELL)).with_row_index(ROW_ORDER)
         tables = {
-            int(str(cell)): part.drop(CELL).with_columns(pl.col(PLACE).cast(pl.Int64)).to_arrow()
+            int(str(cell)): part.drop(CELL).with_columns(pl.col(ROW_ORDER).cast(pl.Int64)).to_arrow()
             for (cell,), part in numbered.group_by(CELL, maintain_order=True)
         }
         files = self._files.write_tables(tables)
@@ -242,11 +242,11 @@ class SpilledRecords:
             table = pq.read_table(
                 f"{self._files.root.path}/{file.name}",
                 filesystem=self._root.files,
-                columns=[*self._rows_schema.names, PLACE],
+                columns=[*self._rows_schema.names, ROW_ORDER],
                 filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
                 partitioning=None,
             )
-            parts.append(table.sort_by(PLACE).drop_columns([PLACE]).cast(self._rows_schema))
+            parts.append(table.sort_by(ROW_ORDER).drop_columns([ROW_ORDER]).cast(self._rows_schema))
         return in_time_order(frame_of(pa.concat_tables(parts)))
 
     def _within(self, first: int, last: int, piece: int | None = None) -> list[PartFile]:

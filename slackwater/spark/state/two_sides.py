@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NAMES = ("left", "right")
 
 
-class TwoSides:
+class SidesInCells:
     """The files of both sides, and what makes pages of them."""
 
     def __init__(self, label: str, node: JoinNode, pages: SparkPages, longest: Sequence[int]) -> None:

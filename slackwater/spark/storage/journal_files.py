@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 from pyarrow import fs
 
-from slackwater.engine.journal import Record, Recovered
+from slackwater.engine.journal import Record, Recovery
 from slackwater.errors import JournalError
 from slackwater.operators.label import Label
 from slackwater.plan.change import KEEPS_NOTHING, Change, Keeps, compare
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.ownership import Lock, Ownership
-from slackwater.spark.storage.record_file import Damaged, Stamp, pack, unpack
+from slackwater.spark.storage.record_file import DamagedRecord, RecordAuthor, pack, unpack
 from slackwater.spark.storage.storage_dir import StorageDir
 
 FORMAT = 19
@@ -51,7 +51,7 @@ class _Name(NamedTuple):
         )
 
 
-class Noted(NamedTuple):
+class QueryNote(NamedTuple):
     """What a journal says of a query."""
 
     plan: str
@@ -195,7 +195,7 @@ class FileJournal:
         """Numbers of the replays that its queries read, by query."""
         return dict(self._header["plays"])
 
-    def note(self, queries: Mapping[str, Noted], over: Collection[str] = ()) -> None:
+    def note(self, queries: Mapping[str, QueryNote], over: Collection[str] = ()) -> None:
         """Say which queries use this journal from now on, and which no longer do: all of it, or nothing."""
         with self._changing:
             names = ("queries", "parts", "plays", "runs", "kept")
@@ -223,7 +223,7 @@ class FileJournal:
 
     # --- records
 
-    def recover(self) -> Recovered:
+    def recover(self) -> Recovery:
         """Read the latest whole record and all after it."""
         found = self._names()
         newest = {name.step: name for name in found}  # of two owners the later one is right
@@ -249,7 +249,7 @@ class FileJournal:
             self._disk.delete(self._file(name))
         for mark in marks[:-1]:
             self._disk.delete(self._mark(mark))
-        return Recovered(records, committed=not records or records[-1].step == marked)
+        return Recovery(records, committed=not records or records[-1].step == marked)
 
     def _check_newest(self, newest: int, marked: int | None) -> None:
         """Refuse a journal that has lost its newest records, or the marks that would tell."""
@@ -293,7 +293,7 @@ class FileJournal:
 
     def prepare(self, record: Record) -> None:
         """Write a record; see in `ownership` why the owner is asked after that."""
-        seal, body = pack(record, Stamp(self.id, self._owned.epoch))
+        seal, body = pack(record, RecordAuthor(self.id, self._owned.epoch))
         try:
             self._disk.write(self._file(_Name(record.step, self._owned.epoch)), seal, body)
         finally:
@@ -337,9 +337,9 @@ class FileJournal:
             )
         try:
             record, stamp = unpack(data)
-            if (record.step, stamp) != (name.step, Stamp(self.id, name.epoch)):
-                raise Damaged("it is the file of another record or of another journal")
-        except Damaged as error:
+            if (record.step, stamp) != (name.step, RecordAuthor(self.id, name.epoch)):
+                raise DamagedRecord("it is the file of another record or of another journal")
+        except DamagedRecord as error:
             raise JournalError(f"the journal file {self._file(name)!r} is damaged: {error}; {back}") from error
         return record, len(data)
 

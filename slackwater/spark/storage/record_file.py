@@ -28,37 +28,37 @@ _SHORT = pa.ipc.IpcWriteOptions(compression="lz4")
 _CONTAINER = pa.schema([("name", pa.string()), ("data", pa.binary())])
 
 
-class Damaged(ValueError):
+class DamagedRecord(ValueError):
     """Bytes that are not those which were written."""
 
 
 @dataclass(frozen=True)
-class Stamp:
+class RecordAuthor:
     """Who wrote a record: the journal's id, and the epoch of its owner."""
 
     journal: str
     epoch: int
 
 
-def pack(record: Record, stamp: Stamp) -> tuple[bytes, pa.Buffer]:
+def pack(record: Record, stamp: RecordAuthor) -> tuple[bytes, pa.Buffer]:
     """A record as its seal and its body."""
     body = _body(record, stamp)
     length = body.size.to_bytes(8, "big")
     return _MAGIC + _checksum(length, body) + length, body
 
 
-def unpack(data: bytes) -> tuple[Record, Stamp]:
+def unpack(data: bytes) -> tuple[Record, RecordAuthor]:
     """What was packed. Nothing is parsed before the seal has been checked."""
     head, body = data[:_HEAD], memoryview(data)[_HEAD:]
     if len(head) < _HEAD or not head.startswith(_MAGIC):
-        raise Damaged("it does not begin as a record does")
+        raise DamagedRecord("it does not begin as a record does")
     length = head[-8:]
     if int.from_bytes(length, "big") != len(body):
-        raise Damaged(
+        raise DamagedRecord(
             f"it should have {int.from_bytes(length, 'big'):,} bytes after its seal and has {len(body):,}"
         )
     if _checksum(length, body) != head[len(_MAGIC) : len(_MAGIC) + _DIGEST]:
-        raise Damaged("its checksum is wrong")
+        raise DamagedRecord("its checksum is wrong")
     return _record(body)
 
 
@@ -68,7 +68,7 @@ def _checksum(length: bytes, body: pa.Buffer | memoryview) -> bytes:
     return digest.digest()
 
 
-def _body(record: Record, stamp: Stamp) -> pa.Buffer:
+def _body(record: Record, stamp: RecordAuthor) -> pa.Buffer:
     names, blobs = ["record"], [pa.py_buffer(b"")]
     labels: dict[Label, int] = {}
     """All that the record names, each once; the rest of it has their numbers."""
@@ -118,7 +118,7 @@ def _body(record: Record, stamp: Stamp) -> pa.Buffer:
     return _table_bytes(pa.table({"name": names, "data": data}, schema=_CONTAINER))
 
 
-def _record(body: bytes | memoryview) -> tuple[Record, Stamp]:
+def _record(body: bytes | memoryview) -> tuple[Record, RecordAuthor]:
     blobs = _table(body)["data"].to_pylist()
     header = json.loads(blobs[0])
     labels = [Label.from_json(fields) for fields in header["labels"]]
@@ -136,7 +136,7 @@ def _record(body: bytes | memoryview) -> tuple[Record, Stamp]:
         [Emission(labels[e["sink"]], e["commit_id"], _payload(e, blobs)) for e in header["emissions"]],
         [_record(blobs[n])[0] for n in header["aside"]],
     )
-    return record, Stamp(header["journal"], header["epoch"])
+    return record, RecordAuthor(header["journal"], header["epoch"])
 
 
 def _payload(entry: dict[str, Any], blobs: list[bytes]) -> Payload:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import TIME
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.per_row.row_store import GroupNumbers, LatestRows, RowStore

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import TIME
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.per_row.row_store import CODE, GroupNumbers, LatestRows
 from slackwater.windows.per_row.scans import fold, lift, pair, partial_columns, running

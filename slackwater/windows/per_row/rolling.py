@@ -8,7 +8,7 @@ from functools import cached_property
 import polars as pl
 import pyarrow as pa
 
-from slackwater.aggregates.aggregate import Aggregate
+from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.aggregates.kept import Kept
 from slackwater.aggregates.partial import PairedPartial
 from slackwater.columns import TIME
@@ -81,7 +81,7 @@ class RollingKernel(Kernel):
 
     spec: RollingSpec
     groups: tuple[Group, ...]
-    aggregates: tuple[Aggregate, ...]
+    aggregates: tuple[AggregateFunction, ...]
     source: str | None = None
     """The group column that holds the stream's source, if one does: its groups go by their own heartbeats."""
 

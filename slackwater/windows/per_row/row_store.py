@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.windows.runs import gather, grown
 
 CODE = "__code"

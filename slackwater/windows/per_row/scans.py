@@ -12,7 +12,7 @@ import polars as pl
 
 from slackwater.aggregates.partial import RunningPartial
 from slackwater.columns import TIME
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_START
 from slackwater.windows.runs import gather

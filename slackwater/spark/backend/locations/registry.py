@@ -14,7 +14,7 @@ from slackwater.spark.backend.locations.location import Finder, RowLocation
 
 
 @dataclass(frozen=True)
-class Kind:
+class LocationKind:
     """How a kind of reference comes about."""
 
     finder: Callable[[DataFrame], Finder]
@@ -24,8 +24,8 @@ class Kind:
 
 
 KINDS = {
-    Files.kind: Kind(FilesOfBatches, Files.load),
-    Offsets.kind: Kind(OffsetsOfBatches, Offsets.load),
+    Files.kind: LocationKind(FilesOfBatches, Files.load),
+    Offsets.kind: LocationKind(OffsetsOfBatches, Offsets.load),
 }
 
 

@@ -27,7 +27,7 @@ def needs_at(asked: frozenset[str], place: int) -> frozenset[str]:
     return asked | {"glance"} if place % SKETCH_EVERY == 1 and "sketch" not in asked else asked
 
 
-class Taking(Protocol):
+class Batching(Protocol):
     """Takes pages from the inbox of a source."""
 
     def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
@@ -39,7 +39,7 @@ class Taking(Protocol):
         ...
 
 
-class OneByOne:
+class SinglePages:
     """Each page by itself."""
 
     def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
@@ -51,7 +51,7 @@ class OneByOne:
         return {}
 
 
-class Together:
+class AdaptiveBatches:
     """As many pages as wait, up to a number that is learned.
 
     The first page goes alone; then groups have a page for each core. The number is made four times as large as

@@ -11,7 +11,7 @@ import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.progress.arrival import Arrival, SourceArrivals
-from slackwater.progress.sources import Ints
+from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.tune.rows import HIGH, LOW, PAGE, SINCE_PANE, SKETCH
 from slackwater.tune.source_cells import SourceCells
@@ -22,7 +22,7 @@ INDEX = "__index"
 
 
 @dataclass(frozen=True, eq=False)
-class Pages:
+class ArrivalPages:
     """The pages that have rows, in order; `cells` are their rows by page (its place), source and pane."""
 
     page: int
@@ -36,7 +36,7 @@ class Pages:
     sketches: list[bytes | None]
 
     @staticmethod
-    def of(cells: pl.DataFrame, sketches: pl.DataFrame | None, page: int, spec: WindowSpec) -> Pages:
+    def of(cells: pl.DataFrame, sketches: pl.DataFrame | None, page: int, spec: WindowSpec) -> ArrivalPages:
         """From what `Rows` gives; rows without an arrival come with the first page."""
         first = cells[PAGE].min()
         cells = cells.with_columns(pl.col(PAGE).fill_null(first))
@@ -49,12 +49,12 @@ class Pages:
             place = dict(zip(by_page[PAGE].to_list(), range(by_page.height), strict=True))
             for number, sketch in sketches.select(PAGE, SKETCH).iter_rows():
                 made[place[number]] = sketch
-        return Pages(page, spec, by_page[PAGE].to_numpy(), by_page[ROWS].to_numpy(), timed.sort(keys), made)
+        return ArrivalPages(page, spec, by_page[PAGE].to_numpy(), by_page[ROWS].to_numpy(), timed.sort(keys), made)
 
-    def only(self, kept: pl.Expr) -> Pages:
+    def only(self, kept: pl.Expr) -> ArrivalPages:
         """The same pages with some of the rows that have a time."""
         cells = self.cells.filter(kept)
-        return Pages(self.page, self.spec, self.numbers, self.rows, cells, self.sketches)
+        return ArrivalPages(self.page, self.spec, self.numbers, self.rows, cells, self.sketches)
 
     def __len__(self) -> int:
         return len(self.numbers)

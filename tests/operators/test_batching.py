@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from slackwater.engine.build import source_label
 from slackwater.engine.queue import Entry, Queue
 from slackwater.operators.backend import Done, Folded
+from slackwater.operators.batching import AdaptiveBatches
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.taking import Together
 from slackwater.progress.arrival import sketch_of
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.disorder import Disorder
@@ -52,7 +52,7 @@ def page(number: int) -> Page:
 
 
 def worked(machine: Machine, waiting: int) -> list[int]:
-    queue, together = Queue(), Together(clock=lambda: machine.now)
+    queue, together = Queue(), AdaptiveBatches(clock=lambda: machine.now)
     for n in range(waiting):
         queue.push(Entry(page(n), n))
     while len(queue):
@@ -83,7 +83,7 @@ def test_where_one_costs_least_pages_stay_apart() -> None:
 def test_all_cores_are_kept_busy_where_several_pages_are_taken(waiting: int, took: list[int]) -> None:
     pages = ArrowPages()
     pages.here.cores = 4
-    queue, together = Queue(), Together(clock=lambda: 0.0)
+    queue, together = Queue(), AdaptiveBatches(clock=lambda: 0.0)
     together._cost, together._groups = {1: 4.0, 8: 1.0, 16: 2.0}, 1
     for n in range(waiting):
         queue.push(Entry(page(n), n))
@@ -94,14 +94,14 @@ def test_all_cores_are_kept_busy_where_several_pages_are_taken(waiting: int, too
 def test_after_the_first_page_groups_have_a_page_for_each_core(cores: int) -> None:
     pages = ArrowPages()
     pages.here.cores = cores
-    queue, together = Queue(), Together(clock=lambda: 0.0)
+    queue, together = Queue(), AdaptiveBatches(clock=lambda: 0.0)
     for n in range(9):
         queue.push(Entry(page(n), n))
     assert [together.take(queue, pages)[1] for _ in range(2)] == [1, cores]
 
 
 def test_a_prod_is_not_overtaken() -> None:
-    queue, together = Queue(), Together(clock=lambda: 0.0)
+    queue, together = Queue(), AdaptiveBatches(clock=lambda: 0.0)
     together._cost, together._groups = {1: 2.0, 4: 1.0}, 1
     for n, element in enumerate((page(0), page(1), page(2), Prod(), page(3))):
         queue.push(Entry(element, n))
@@ -111,7 +111,7 @@ def test_a_prod_is_not_overtaken() -> None:
 
 def test_pages_before_and_after_a_new_operator_stay_apart() -> None:
     queue = Queue()
-    together = Together(apart=lambda first, last: first < 2 <= last, clock=lambda: 0.0)
+    together = AdaptiveBatches(apart=lambda first, last: first < 2 <= last, clock=lambda: 0.0)
     together._cost, together._groups = {1: 2.0, 4: 0.5}, 1
     for n in range(4):
         queue.push(Entry(page(n), n))
@@ -124,8 +124,8 @@ def test_a_sketch_for_people_is_made_of_few_rows_also_where_pages_are_taken_toge
 ) -> None:
     rows, sample = list[int](), pl.DataFrame({"t": [0]})
     script = Script(arrow_plan(sample, 10, 10, disorder=policy, n="count(*)"), batch_pages=True)
-    taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
-    taking._cost, taking._clock = {1: 4.0, 4: 1.0, 16: 9.0}, count(step=1_000.0).__next__
+    batching = script.executor.graph.nodes[source_label("s")].operator._batching  # type: ignore[attr-defined]
+    batching._cost, batching._clock = {1: 4.0, 4: 1.0, 16: 9.0}, count(step=1_000.0).__next__
 
     def spy(times: Any) -> bytes:
         rows.append(len(times))
@@ -164,9 +164,9 @@ def test_no_more_are_taken_than_have_room_for_what_they_come_down_to() -> None:
     plan = arrow_plan(sample, 10, 10, group_by=["g"], disorder=bounded(0), n="count(*)")
     narrow = Narrow(pane=10, most=6)
     script = Script(plan, batch_pages=True, pages=ArrowPages(here=narrow))
-    taking = script.executor.graph.nodes[source_label("s")].operator._taking  # type: ignore[attr-defined]
-    taking._cost, taking._clock = {1: 4.0, 4: 2.0, 16: 1.0, 32: 9.0}, count(step=1_000.0).__next__
-    taking._groups = 1
+    batching = script.executor.graph.nodes[source_label("s")].operator._batching  # type: ignore[attr-defined]
+    batching._cost, batching._clock = {1: 4.0, 4: 2.0, 16: 1.0, 32: 9.0}, count(step=1_000.0).__next__
+    batching._groups = 1
     for number, rows in enumerate(pages):
         script.executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))
     script.executor.run_until_idle()
@@ -189,7 +189,7 @@ def test_windows_are_right_however_pages_are_taken(
     plan = arrow_plan(SAMPLE, *window, group_by=groups, disorder=bounded(stream.slack), **texts)
     script, number = Script(plan, batch_pages=True), 0
     source = script.executor.graph.nodes[source_label("s")].operator
-    source._taking._cost = {1: 4.0, 2: 2.0, 4: 1.0}  # type: ignore[attr-defined]
+    source._batching._cost = {1: 4.0, 2: 2.0, 4: 1.0}  # type: ignore[attr-defined]
     while number < len(stream.pages):
         for rows in stream.pages[number : number + bursts[number % len(bursts)]]:
             script.executor.admit(source_label("s"), arrow_page(rows, number, 0, "t"))

@@ -13,7 +13,7 @@ from slackwater.progress.bounds.skew import SkewBounds, timeout_needed
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.ring import Ring
-from slackwater.progress.sources import Ints, index_of, lowered, whole
+from slackwater.progress.source_numbers import Ints, index_of, lowered, whole
 from slackwater.progress.time import MIN_TICK
 
 #: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).

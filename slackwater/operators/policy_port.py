@@ -13,10 +13,10 @@ _SLOWEST = 5
 
 
 @dataclass(frozen=True)
-class Follower:
+class Subscription:
     """A query that goes by a policy."""
 
-    teller: str
+    reporter: str
     """Label of the operator that tells what it made of a page."""
     needs: frozenset[str]
     by_source: bool
@@ -25,12 +25,12 @@ class Follower:
     """How far behind a row the last window ends that it belongs to, through all aggregates of the query."""
 
 
-class Promise:
+class PolicyPort:
     """One disorder policy at work: its tracker, and the queries that go by it."""
 
     def __init__(self, tracker: Tracker) -> None:
         self.tracker = tracker
-        self.followers: dict[tuple[str, str], Follower] = {}
+        self.followers: dict[tuple[str, str], Subscription] = {}
         """By query and by the operator that tells: a query may read a stream in several ways."""
         self.bound: dict[str, str] = {}
         """Streams that have bounds with each other, this one too, by the labels of their sources."""

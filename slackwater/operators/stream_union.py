@@ -16,7 +16,7 @@ from slackwater.operators.several import Several
 from slackwater.progress.punctuation import Punctuation
 
 
-class Union(Several):
+class StreamUnion(Several):
     """Sends pages on as they come."""
 
     extends: ClassVar[bool] = True
