@@ -86,7 +86,10 @@ def having(window: tuple[int, int]) -> Kind:
 
 
 def nested(inner: tuple[int, int], outer: tuple[int, int]) -> Kind:
+    """Windows over results of windows end where those end, if the lengths of their slides allow it."""
     below = windows(inner, ["g", "h"])
+    offset = 0 if outer[1] % inner[1] else (inner[0] - outer[0]) % inner[1]
+    in_step = WindowSpec(*outer, offset=offset)
     most = {"most": ("max(n)", pl.col("n").max()), "n": ("count(*)", pl.len().cast(pl.Int64))}
 
     def plan(slack: int) -> Any:
@@ -95,7 +98,7 @@ def nested(inner: tuple[int, int], outer: tuple[int, int]) -> Kind:
     def wanted(rows: pl.DataFrame) -> list[dict[str, Any]]:
         results = [{"t": r["window_end"] - 1, "g": r["g"], "n": r["n"]} for r in below.wanted(rows)]
         made = pl.DataFrame(results, schema={"t": pl.Int64, "g": pl.String, "n": pl.Int64})
-        return recompute(made, WindowSpec(*outer), ["g"], most)
+        return recompute(made, in_step, ["g"], most)
 
     return Kind(plan, wanted, ("window_start", "g"))
 
