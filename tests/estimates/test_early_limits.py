@@ -31,7 +31,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
-from slackwater.testing import Script, arrow_plan
+from slackwater.testing import Script, StreamSpec, arrow_plan
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.spec import WindowSpec
@@ -287,14 +287,15 @@ def test_a_window_that_waits_for_sidelined_rows_is_not_final_for_the_curve(ahead
 
 @pytest.mark.parametrize("far", [86_400 * 366, 253_402_300_799 - 1_000])
 def test_a_prod_answers_a_window_that_a_corrupt_time_has_opened_far_ahead(far: int) -> None:
-    script = Script(
-        arrow_plan(
-            pl.DataFrame({"t": [0]}),
-            "3 seconds", "1 second",
-            domain=TimeDomain.TIMESTAMP, disorder=bounded("1 second", timeout="1 hour"), n="count(*)",
-        )
-    )  # fmt: skip
+    schema = pa.schema({"t": pa.timestamp("us", "UTC")})
+    spec = StreamSpec(schema, bounded("1 second", timeout="1 hour"), time="t", ahead="never")
+    text = "SELECT count(*) AS n FROM s [RANGE 3 SECONDS, SLIDE 1 SECOND]"
+    script = Script.from_sql(text, {"s": spec})
+
+    def rows(*times: int) -> pa.Table:
+        return pa.table({"t": times}).cast(schema)
+
     for second in range(20):
-        script.page(pl.DataFrame({"t": [second * SECOND, second * SECOND + 1]}), at=second * SECOND)
-    script.page(pl.DataFrame({"t": [far * SECOND]})).prod()
+        script.page(rows(second * SECOND, second * SECOND + 1), at=second * SECOND)
+    script.page(rows(far * SECOND)).prod()
     assert [r["n"] for r in early_of(script)][-1] == 1
