@@ -42,6 +42,7 @@ from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
+    OrderNode,
     RollingNode,
     StampNode,
     StepNode,
@@ -151,7 +152,10 @@ class QueryBuild:
         return self._labels
 
     def _takes_rows(self) -> Label:
-        """The operator that has late rows: the aggregate that takes the rows of streams, or the join."""
+        """The operator that has late rows: the aggregate that takes the rows of streams, a join, an ordered union."""
+        order = next((label for place, label in self._labels.items() if place.startswith("union-order")), None)
+        if order is not None:
+            return order
         (first,) = {None if node is None else id(node) for _, node in first_aggregates(self._plan)}
         if first is not None:
             return self._windows[first]
@@ -189,6 +193,16 @@ class QueryBuild:
         """One union for the same inputs."""
         feeds = self._feeds(node, above)
         return self.part(self.place("union"), feeds, node, StreamUnion)
+
+    def order(self, node: OrderNode, above: Above) -> Feed:
+        """Rows in order, in the middle of a plan."""
+        late, feeds = self._settings.late is not None, self._feeds(node, above)
+        label = self.place("union-order")
+
+        def make(label: Label) -> Operator:
+            return InOrder(label, self.clock, self.pages.stores.in_order(label, node.schema), False, late)
+
+        return self.part(label, feeds, node, make, self._name if late else None)
 
     def stamp(self, node: StampNode, above: Above) -> Feed:
         """By the query's clock."""
@@ -381,6 +395,7 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
     GapNode: QueryBuild.step,
     MapNode: QueryBuild.map,
     StampNode: QueryBuild.stamp,
+    OrderNode: QueryBuild.order,
     UnionNode: QueryBuild.union,
     JoinNode: QueryBuild.join,
     WindowNode: QueryBuild.window,

@@ -1,8 +1,9 @@
-"""Rows in the order of time, for a sink that asks for it (S1's ordering law at the end of a plan).
+"""Rows in the order of time, for a sink or behind a union (S1's ordering law; S3's union is a sort-merge).
 
 After a heartbeat h all rows are later than h. So rows up to h + 1 go out, and of equal times none waits for another
 (S3 section 4.1). A row that comes behind the heartbeat could not be put in its place any more: it is late, counted
-and left out, as is a row without a time. Early rows belong to their prod, and pass at once.
+and left out, as is a row without a time. Early rows belong to their prod, and pass at once; in the middle of a plan,
+so do those that wait (S5 section 3.3).
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
-from slackwater.operators.operator import Emit, Input, State, Unary
+from slackwater.operators.backend import LateTimes
+from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page
+from slackwater.operators.prod import Prod
+from slackwater.operators.several import emit_early
 from slackwater.operators.waiting_rows import WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
@@ -33,6 +37,10 @@ class RowsInOrder(WaitingRows, Protocol):
         """The rows up to this time that have not been out, in order: of time, then of arrival."""
         ...
 
+    def rest(self, at: int) -> Page | None:
+        """All rows that have not been out; they stay."""
+        ...
+
 
 class InOrder(Unary):
     """Holds rows back until their time has come."""
@@ -40,10 +48,12 @@ class InOrder(Unary):
     makes_rows: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
 
-    def __init__(self, label: str, clock: Clock, rows: RowsInOrder) -> None:
+    def __init__(
+        self, label: str, clock: Clock, rows: RowsInOrder, last: bool = True, route_late: bool = False
+    ) -> None:
         super().__init__(label)
-        self._clock = clock
-        self._rows = rows
+        self._clock, self._rows = clock, rows
+        self._last, self._route_late = last, route_late
         self._heartbeat = MIN_TICK
         self._late = 0
 
@@ -52,8 +62,23 @@ class InOrder(Unary):
         if page.prod is not None:
             emit(page)
         else:
-            self._late += self._rows.add(page, self._heartbeat)
+            late = self._rows.add(page, self._heartbeat)
+            self._late += late
+            if self._route_late and (late or self.pages.measure(page).missing):
+                rows = self.pages.late(page, LateTimes(self._heartbeat + 1))
+                if rows is not None:  # a filter may have dropped those without a time
+                    emit(rows, LATE)
             self._release(emit)
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """The rows that wait count for it."""
+        if not (self._last or prod.void):
+            emit_early(self._rows.rest(self._clock.now()), prod, emit)
+        emit(prod)
+
+    def output(self, times: Sequence[Punctuation]) -> Punctuation:
+        """Rows wait for the heartbeat, whatever holds beyond it, or of some source."""
+        return Punctuation(times[0].heartbeat)
 
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
         """Let the rows out whose turn has come."""

@@ -42,7 +42,12 @@ def check_late(plan: PlanNode) -> None:
             "late=: of joins, only one of two streams with windows of time gives its late rows, without windows "
             "before or behind it; others count them, in metrics()['joins']; leave it out"
         )
-    if joins:
+    orders = [node for node in walk(plan) if node.orders_rows]
+    if len(orders) + len(joins) > 1:
+        raise QueryError(
+            "late=: an ordered union beside another one, or beside a join, counts its late rows; leave it out"
+        )
+    if joins or orders:
         return
     if not plan.answers():
         raise QueryError("late=: no row is too late for a query without windows; leave it out")

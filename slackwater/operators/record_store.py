@@ -17,7 +17,7 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.source_numbers import Ints
-from slackwater.progress.time import MIN_TICK
+from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.windows.frames import frame_of
 from slackwater.windows.per_row.count_windows import CountWindows
 from slackwater.windows.per_row.range_windows import RangeWindows
@@ -54,6 +54,11 @@ class RecordStore(Protocol):
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Results of the rows above the heartbeat before and up to this one; what is needed no more goes."""
+        ...
+
+    @property
+    def takes_next(self) -> bool:
+        """Whether rows of the instant after the heartbeat have their results at once, too (S3 section 4.1)."""
         ...
 
     def state(self, whole: bool, heartbeat: int) -> State:
@@ -141,6 +146,8 @@ class ResidentRecords:
         self._fresh: list[pl.DataFrame] = []
         """Rows that came since the journal was last written."""
         self._row_bytes = 0.0
+        self._next_out = 0
+        """Rows of the instant after the heartbeat that have their results, and that the journal has as waiting."""
 
     def absorb(self, pages: Pages, page: Page, heartbeat: int) -> PageLateness:
         """Put the page's rows into the slack buffer, and late ones into the window buffer."""
@@ -162,9 +169,18 @@ class ResidentRecords:
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Take rows out of the slack buffer, and merge their windows."""
-        released = self.release_rows(heartbeat, emitted_at)
+        if heartbeat > before:
+            self._next_out = 0
+        upto = min(heartbeat + self.takes_next, MAX_TICK)
+        self._next_out += self.slack.count(heartbeat, upto) if self.takes_next else 0
+        released = self.release_rows(upto, emitted_at)
         self.windows.advance(heartbeat)
         return self.schema.empty_table() if released is None else released[0]
+
+    @property
+    def takes_next(self) -> bool:
+        """In windows of rows: what comes later at that instant is behind them in the order of arrival."""
+        return self.kernel.spec.rows is not None
 
     def release_rows(self, heartbeat: int, emitted_at: int) -> tuple[pa.Table, int] | None:
         """The same up to the last row that is released: later rows above it, and below the heartbeat, may follow.
@@ -182,6 +198,7 @@ class ResidentRecords:
         """The rows that came since, or both buffers."""
         tables: dict[str, pa.Table] = {}
         if whole:
+            self._next_out = 0
             buffered, released = self.slack.all(), self.windows.elements(heartbeat)
             if buffered is not None:
                 tables["rows"] = buffered.to_arrow()
@@ -190,7 +207,7 @@ class ResidentRecords:
         elif self._fresh:
             tables["rows"] = pl.concat(self._fresh).to_arrow()
         self._fresh = []
-        return State({}, tables, whole)
+        return State({"next_out": self._next_out}, tables, whole)
 
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """What the heartbeat has passed goes to the window buffer."""
@@ -201,7 +218,8 @@ class ResidentRecords:
         came = [frame_of(s.tables["rows"]) for s in states if "rows" in s.tables]
         if came:
             rows = in_time_order(pl.concat(came))
-            released = passed(rows, heartbeat)
+            self._next_out = states[-1].values.get("next_out", 0)
+            released = passed(rows, heartbeat) + self._next_out
             self.windows.absorb(elements_of(self.kernel, rows.slice(0, released)))
             self.slack.add(rows.slice(released))
 

@@ -70,7 +70,8 @@ class SourceLane:
             self.released = max(self.released, results[1])
             return results[0]
         before, self.released = self.released, max(self.released, self.heartbeat)
-        return self.store.release(before, self.released, emitted_at) if self.released > before else None
+        due = self.released > before or self.store.takes_next
+        return self.store.release(before, self.released, emitted_at) if due else None
 
 
 class RollingAggregate(Unary):

@@ -72,6 +72,14 @@ class SlackBuffer:
         self.rows -= sum(part.height for part in taken)
         return _in_order(taken)
 
+    def count(self, after: int, upto: int) -> int:
+        """How many rows lie above a time, up to another one."""
+        if self._width is None:
+            return 0
+        cells = {after // self._width, upto // self._width}
+        times = [part[TIME].to_numpy() for cell in cells for part in self._cells.get(cell, ())]
+        return sum(int(np.count_nonzero((t > after) & (t <= upto))) for t in times)
+
     def next_time(self, after: int) -> int | None:
         """The smallest time above this one."""
         if self._width is None:

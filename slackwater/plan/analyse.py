@@ -34,7 +34,7 @@ from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_domains import check_time_kinds
-from slackwater.plan.unite import AnalysedPlan, united
+from slackwater.plan.unite import AnalysedPlan, in_order, united
 from slackwater.plan.window_kinds import SessionNode
 from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
@@ -89,7 +89,8 @@ class Analysis:
         return AnalysedPlan(*self._types.stream(query.stream))
 
     def _union(self, query: L.Union, as_rows: bool) -> AnalysedPlan:
-        return united([self.of(below, as_rows) for below in query.inputs])
+        union = united([self.of(below, as_rows) for below in query.inputs])
+        return in_order(union) if query.ordered else union
 
     def _join(self, query: L.Join, as_rows: bool) -> AnalysedPlan:
         return joined([self.of(below, as_rows=True) for below in query.inputs], query)

@@ -109,6 +109,8 @@ class Union(Logical):
     """The rows of two inputs or more, columns by name."""
 
     inputs: tuple[Logical, ...]
+    ordered: bool = False
+    """Whether rows go on in the order of time (S3's union)."""
 
     def written_names(self) -> list[str] | None:
         """Those of the first input."""

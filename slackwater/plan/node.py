@@ -47,6 +47,8 @@ class PlanNode(ABC):
     """Whether a Python function of the user works on its rows."""
     pairs_rows: ClassVar[bool] = False
     """Whether it pairs rows of two inputs."""
+    orders_rows: ClassVar[bool] = False
+    """Whether rows leave it in the order of time. Then what comes behind the heartbeat is late."""
     keeps_nothing: ClassVar[bool] = False
     """Whether it works on each row of its one input by itself: a restart may change it."""
     keeps_rows: ClassVar[bool] = False

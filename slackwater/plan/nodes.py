@@ -265,6 +265,53 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
 
 
 @dataclass(frozen=True)
+class OrderNode(TimeOfInput, NeverEarly, PlanNode):
+    """Rows in the order of time: behind a union it makes S3's union, a sort-merge.
+
+    Rows that wait are early ones for a prod, and do not say so.
+    """
+
+    keeps_rows: ClassVar[bool] = True
+    orders_rows: ClassVar[bool] = True
+    inputs: tuple[PlanNode, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns stay."""
+        return self.inputs[0].schema
+
+    def describe(self) -> str:
+        """There is one order."""
+        return "in the order of time"
+
+    def same_work(self) -> object:
+        """There is one order."""
+        return "order"
+
+    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
+        """All columns: rows are kept whole."""
+        return None
+
+    def is_source(self, text: str) -> bool:
+        """No: all sources share one heartbeat."""
+        return False
+
+    def time_columns(self) -> TimeColumns:
+        """Those of its rows."""
+        return self.inputs[0].time_columns()
+
+    @property
+    def passes_early_rows(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def gives_pairs(self) -> bool:
+        """Its rows are like those of a join."""
+        return True
+
+
+@dataclass(frozen=True)
 class AggregateNode(TimeOfInput, PlanNode):
     """Aggregates rows by window and group; its results are answers."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, check_domains, streams_of
-from slackwater.plan.nodes import StepNode, UnionNode
+from slackwater.plan.nodes import OrderNode, StampNode, StepNode, UnionNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select
@@ -54,6 +54,17 @@ def united(parts: Sequence[AnalysedPlan]) -> AnalysedPlan:
     ]
     same = parts[0].node.schema if inputs[0] is parts[0].node else inputs[0].schema
     return AnalysedPlan(UnionNode(tuple(inputs), same), relation)
+
+
+def in_order(rows: AnalysedPlan) -> AnalysedPlan:
+    """The same rows in the order of time."""
+    if rows.node.over_results or rows.node.answers():
+        raise QueryError(
+            "union(ordered=True) of results of windows: only rows of streams are put in order on the way; write "
+            "start(ordered=True) to have the results in the order of time"
+        )
+    node = StampNode((rows.node,)) if rows.node.latent else rows.node
+    return AnalysedPlan(OrderNode((node,)), rows.relation)
 
 
 def _named(node: PlanNode) -> str:

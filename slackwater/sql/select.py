@@ -77,16 +77,21 @@ class SelectReader:
         first = self._one()
         if not cursor.sees("UNION"):
             return first
-        sides = [self._of_stream(first, begin)]
+        sides, orders = [self._of_stream(first, begin)], set[bool]()
         while cursor.sees("UNION"):
             self._refuse_ordered(cursor.since(begin))
             if not cursor.accept("UNION", "ALL"):
                 raise cursor.error("UNION would drop equal rows, and a stream has no end; write UNION ALL")
+            orders.add(cursor.accept("ORDERED"))
             at = cursor.at
             sides.append(self._of_stream(self._one(), at))
             check_order(sides[0], sides[-1], cursor.source, cursor.span(at))
         self._refuse_ordered(cursor.since(begin))
-        return self._locations.put(L.Union(tuple(sides)), SourceLocation(cursor.span(begin)))
+        if len(orders) > 1:
+            raise cursor.error(
+                "some of these are UNION ALL ORDERED and some UNION ALL; put one kind in parentheses"
+            )
+        return self._locations.put(L.Union(tuple(sides), *orders), SourceLocation(cursor.span(begin)))
 
     def _refuse_ordered(self, tokens: Sequence[Token]) -> None:
         if self._ordered:

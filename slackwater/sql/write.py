@@ -132,7 +132,7 @@ class _Writer:
     def _union(self, query: L.Union) -> _Select:
         sides = [self.select(side) for side in query.inputs]
         texts = [f"SELECT * FROM ({side.union})" if side.union else side.text for side in sides]
-        union = " UNION ALL ".join(texts)
+        union = f" UNION ALL {'ORDERED ' * query.ordered}".join(texts)
         return _Select(lambda window: f"({union}){_bracket(window)}", union=union)
 
     def _aggregate(self, query: L.Aggregate) -> _Select:

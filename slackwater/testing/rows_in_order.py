@@ -47,6 +47,12 @@ class RowsInOrderHere:
         self._given += 1
         return page_of_rows(out, Origin(self._label, self._given), at) if out.height else None
 
+    def rest(self, at: int) -> Page | None:
+        """All."""
+        self._given += 1
+        rows = self._rows
+        return None if rows is None or not rows.height else page_of_rows(rows, Origin(self._label, self._given), at)
+
     @property
     def waiting(self) -> bool:
         """Whether there are some."""

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.engine.build import source_label
+from slackwater.plan import logical as L
 from slackwater.testing import arrow_page
 from slackwater.windows.spec import WindowSpec
 from tests.kit.arcs import watched_arcs
@@ -61,6 +62,7 @@ KINDS = [
     over(EVERY, every, (5, 1)),
     Kind(windows(RESULTS, 6, 6, "g", most="max(n)", m="count(*)"), over_results, ("window_start", "g")),
     Kind(RESULTS, results, ()),
+    over(L.Union((A, B), ordered=True), both, (7, 3), "g"),
     Kind(where(union(A, B), "h >= 1"), lambda came: both(came).filter(pl.sql_expr("h >= 1")).to_dicts(), ()),
 ]
 

@@ -102,14 +102,20 @@ def recompute(
     aggregates: dict[str, tuple[str, Means]],
     range: int | None = None,
     rows: int | None = None,
+    waits: bool = True,
 ) -> Recomputed:
-    """Results in order, and late rows; `beats[n]` is the heartbeat by which page n is judged."""
+    """Results in order, and late rows; `beats[n]` is the heartbeat by which page n is judged.
+
+    Without `waits`, a window of rows that ends at the instant after the heartbeat is answered when its row is there.
+    """
     arrived: list[tuple[int, Row]] = []  # when a row could be seen: the heartbeat of its page, if it was late
     late: list[Row] = []
-    for page, beat in zip(pages, beats, strict=True):
+    came: dict[int, int] = {}
+    for number, (page, beat) in enumerate(zip(pages, beats, strict=True)):
         for row in page:
             if row["t"] is None:
                 continue
+            came[id(row)] = number
             if beat is not None and row["t"] <= beat:
                 late.append(row)
                 arrived.append((beat, row))
@@ -133,7 +139,11 @@ def recompute(
             assert rows is not None
             # So it does here, in its place among the rows before: of equal times the one that came last is later.
             before = {id(r) for r in on_time[: place + 1]}
-            before |= {id(r) for seen, r in arrived if id(r) in lost and seen < row["t"]}
+            before |= {
+                id(r)
+                for seen, r in arrived
+                if id(r) in lost and (seen < row["t"] - (not waits) or came[id(r)] <= came[id(row)])
+            }
             window = [r for _, r in arrived if id(r) in before and _alike(r, row, keys)]
             window = sorted(window, key=lambda r: r["t"])[-rows:]
             start = window[0]["t"]

@@ -138,7 +138,7 @@ class Grammar:
         sides = [side + self._where() for _ in range(self._random.randint(2, 3))]
         if self._random.random() < 0.3:
             sides[0] = f"SELECT * FROM ({side} UNION ALL {sides[0]})"
-        return " UNION ALL ".join(sides)
+        return f" UNION ALL {'ORDERED ' * (self._random.random() < 0.3)}".join(sides)
 
     def _joined(self) -> str:
         """A join of streams, of three, of one with itself, or with stored relations."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.operators.prod_request import check_late
 from slackwater.plan import logical as L
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -139,3 +140,63 @@ def test_s3_4_1_rows_of_ordered_streams_go_as_registers_by_rows_let_them(
         script.page(frame([[t] for t in times]), stream=stream)
         wanted = sorted(t for t in came if t <= min(tops.values()))
         assert [r["t"] for r in script.results] == wanted
+
+
+# --- S3's union: rows in order on the way
+
+MERGED = L.Union((A, B), ordered=True)
+
+
+def test_section_4_1_an_ordered_union_of_streams_in_order_gives_simultaneous_rows_at_once() -> None:
+    """Rows of one instant do not wait for each other; where only punctuation moved time it would be 0 0 0 2 3."""
+    script, out = Script(plan(where(MERGED, "true"))), []
+    for stream, time in (("a", 1), ("b", 1), ("a", 1), ("b", 2), ("a", 3)):
+        out.append(len(script.page(frame([[time, stream]]), stream=stream).results))
+    assert out == [0, 2, 3, 3, 4], "the row at 2 waits until a has passed 1, that at 3 until b has passed 2"
+
+
+@given(
+    streams=st.fixed_dictionaries({name: unbounded_streams(most=20) for name in "ab"}),
+    order=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=30),
+)
+def test_an_ordered_union_is_in_order_and_what_is_late_for_it_goes_to_the_late_sink(
+    streams: dict[str, Stream], order: list[tuple[str, bool]]
+) -> None:
+    query = plan(where(MERGED, "h IS NOT NULL"), {n: bounded(s.slack) for n, s in streams.items()})
+    sink, late, waiting = ListSink(), ListSink(), {name: list(enumerate(s.pages)) for name, s in streams.items()}
+    with tempfile.TemporaryDirectory() as folder:
+
+        def begin() -> Script:
+            return Script(query, FileJournal(fs.LocalFileSystem(), folder, sync=False), sink, late)
+
+        script = begin()
+        for name, restart in [*order, *((rest, False) for rest in "ab" for _ in waiting[rest])]:
+            if waiting[name]:
+                number, rows = waiting[name].pop(0)
+                script.page(rows, number, stream=name)
+            if restart:
+                script = begin()
+        script.drain()
+    times = [row["t"] for row in sink.rows]
+    assert times == sorted(times)
+    every = pl.concat([s.rows for s in streams.values()])
+    came = [r for r in [*sink.rows, *late.rows] if r["t"] is not None and r["h"] is not None]
+    wanted = every.filter(pl.col("t").is_not_null() & pl.col("h").is_not_null()).to_dicts()
+    assert sorted(map(repr, came)) == sorted(map(repr, wanted)), "each row is in the answer or late, once"
+    assert sum(r["t"] is None for r in late.rows) == every["t"].null_count()
+
+
+def test_windows_behind_an_ordered_union_have_no_late_rows_of_their_own() -> None:
+    script = Script(plan(windows(MERGED, 10, 10), {"a": bounded(2), "b": bounded(2)}), late=ListSink())
+    script.page(frame([[5, "x"], [20, "x"]]), stream="a").page(frame([[21, "x"]]), stream="b")
+    script.page(frame([[3, "late"], [19, "x"]]), stream="b").drain()
+    assert [(r["window_start"], r["n"]) for r in script.results] == [(0, 1), (10, 1), (20, 2)]
+    assert script.late is not None and [r["g"] for r in script.late.rows] == ["late"]
+    assert script.metrics()["q/window"]["late_rows"] == 0
+
+
+def test_only_rows_of_streams_are_put_in_order_on_the_way() -> None:
+    with pytest.raises(sw.QueryError, match=r"start\(ordered=True\)"):
+        plan(L.Union((windows(A, 5, 5), windows(B, 5, 5)), ordered=True))
+    with pytest.raises(sw.QueryError, match="counts its late rows"):
+        check_late(plan(where(union(MERGED, L.Union((A, A), ordered=True)), "true")))

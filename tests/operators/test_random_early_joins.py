@@ -142,7 +142,18 @@ def nested(how: str) -> Joined:
     return over(L.Select((below,), (("g", "g"), ("i", "i"))), rows, "semi")
 
 
+def in_order() -> Joined:
+    """Rows that wait in an ordered union count for a prod, also under a window of inner results."""
+    rows = L.Select((L.Union((A, B, C), ordered=True),), (("g", "g"), ("i", "i")))
+
+    def came(came: Came) -> list[Lived]:
+        return lived(pl.concat([came["a"], came["b"], came["c"]]), "", 1)
+
+    return over(rows, came, "semi")
+
+
 KINDS: dict[str, Joined] = {
+    "in order": in_order(),
     **{
         f"{how} {left}-{right} {n}": of(left, right, lives, how)
         for how in HOWS
@@ -219,7 +230,7 @@ def busy(seed: int) -> Stream:
     return Stream([frame(rows[n : n + 4]) for n in range(0, 24, 4)], 12)
 
 
-OFTEN = ("together", "again", "nested", "True-True 0", "False-False 3", "True-True 4")
+OFTEN = ("in order", "together", "again", "nested", "True-True 0", "False-False 3", "True-True 4")
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if name.endswith(OFTEN)])

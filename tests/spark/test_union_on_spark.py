@@ -49,6 +49,11 @@ QUERIES: dict[str, L.Logical] = {
     "halves": windows(union(where(A, "h > 0"), where(A, "h <= 0"), B), 10, 5),
     "for each row": windows(union(A, B), 9, None, "g", n="count(*)"),
     "rows": where(union(A, B), "h > 0"),
+    "in order": windows(L.Union((A, B), ordered=True), 9, 3, "g"),
+    "last rows in order": L.Aggregate(
+        (L.Union((A, B), ordered=True),), L.Window(rows=4), (("g", "g"),), (("n", "sum(i)"),)
+    ),
+    "rows in order": where(L.Union((A, B), ordered=True), "h > 0"),
     "results": union(windows(A, 8, 4, "g"), windows(B, 6, 6, "g")),
     "over results": windows(
         union(windows(A, 8, 4, "g"), windows(B, 8, 4, "g")), 4, 4, most="max(n)", groups="count(*)"
@@ -63,11 +68,12 @@ def fluent(query: L.Logical, streams: dict[str, Any]) -> Any:
         return streams[query.stream]
     first, *rest = (fluent(below, streams) for below in query.inputs)
     if isinstance(query, L.Union):
-        return first.union(*rest)
+        return first.union(*rest, ordered=query.ordered)
     if isinstance(query, L.Where):
         return first.where(query.condition)
     assert isinstance(query, L.Aggregate)
-    window = window_of(first, query.window.range, query.window.slide)
+    window = first.rolling(rows=query.window.rows) if query.window.rows else None
+    window = window or window_of(first, query.window.range, query.window.slide)
     return window.group_by(**dict(query.groups)).agg(**dict(query.aggregates))
 
 

@@ -128,6 +128,7 @@ QUERIES: list[tuple[str, L.Logical]] = [
         "SELECT ts FROM trips UNION ALL SELECT ts FROM Sensors UNION ALL SELECT ts FROM traffic",
         L.Union(tuple(L.Select((L.Scan(s),), ((None, "ts"),)) for s in ("trips", "Sensors", "traffic"))),
     ),
+    ("SELECT * FROM trips UNION ALL ORDERED SELECT * FROM trips", L.Union((TRIPS, TRIPS), ordered=True)),
     (
         "(SELECT * FROM trips) UNION ALL (SELECT * FROM trips WHERE ok)",
         L.Union((TRIPS, L.Where((TRIPS,), "ok"))),

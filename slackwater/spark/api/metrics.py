@@ -193,7 +193,7 @@ def _of_joins(mine: Mapping[str, _Published], late: int) -> Metrics:
     if joins:
         figures["joins"] = {label: {**f} for label, f in joins.items()}
     if waiting:
-        figures["waiting_rows"] = waiting[0]["waiting_rows"]
+        figures["waiting_rows"] = sum(f["waiting_rows"] for f in waiting)
     return figures
 
 

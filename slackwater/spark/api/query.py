@@ -135,18 +135,21 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         return Query(self.session, logical)
 
     @called()
-    def union(self, *others: Query) -> Query:
+    def union(self, *others: Query, ordered: bool = False) -> Query:
         """The rows, or results, of this and of others together, columns by name.
 
         All sides have the same columns, of types that go together, and the same kind of time. Rows are passed on as
         they arrive. Windows wait for the side that is furthest behind. Each stream keeps its own disorder policy.
+
+        With `ordered=True` rows go on in the order of time (S3's union, a sort-merge): each waits until time has
+        come to it on all sides. What comes later than that is late.
         """
         for other in others:
             if not isinstance(other, Query):
                 raise QueryError(f"union({shown(other)}): write streams or queries, as in flights.union(trains)")
             if other.session is not self.session:
                 raise QueryError("union(): the other query is of another session; declare its streams in this one")
-        logical = L.Union((self._logical, *(other._logical for other in others)))
+        logical = L.Union((self._logical, *(other._logical for other in others)), ordered)
         # What no window can take is refused here. What a sink cannot take is refused by start().
         self.session._analysis.of(logical, as_rows=True)
         return Query(self.session, logical)

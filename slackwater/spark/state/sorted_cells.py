@@ -16,6 +16,7 @@ from slackwater.progress.time import LONGEST_SPAN, MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import column
 from slackwater.spark.backend.opened import LazyRows
 from slackwater.spark.state.cell_files import CellFiles, high, low
+from slackwater.spark.state.partitioned_files import PartFile
 from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
@@ -60,11 +61,21 @@ class SortedCells:
 
     def release(self, upto: int, at: int) -> Page | None:
         """A lazy page of the rows up to a time that are not out."""
+        due, page = self._page(upto, at)
+        self._released, self._out, self._first_new = upto, self._came, MAX_TICK
+        self._cells.drop([file for file in due if high(file) <= upto])
+        return page
+
+    def rest(self, at: int) -> Page | None:
+        """The same with all of them; every file stays."""
+        return self._page(MAX_TICK, at)[1]
+
+    def _page(self, upto: int, at: int) -> tuple[Sequence[PartFile], Page | None]:
+        """The files of the rows up to a time, and their rows that are not out."""
         due = [file for file in self._cells.files if low(file) <= upto]
         before, out = self._released, self._out
-        self._released, self._out, self._first_new = upto, self._came, MAX_TICK
         if not due:
-            return None
+            return due, None
         rows = self._cells.frame(due).where(f"{TIME} <= {upto}L")
         if before > MIN_TICK:
             rows = rows.where(f"{TIME} > {before}L OR ({TIME} = {before}L AND {PAGE} > {out})")
@@ -72,10 +83,9 @@ class SortedCells:
         self._given += 1
         rows_to_sort = JoinOutput(LazyRows(frame), (TIME,), tuple(file.name for file in due))
         self._cells.read_by(rows_to_sort)
-        self._cells.drop([file for file in due if high(file) <= upto])
         # Its rows are not counted before they are needed, and move no time.
         unknown = Arrival(0, 0, None, None, at)
-        return Page(Origin(self._label, self._given), rows_to_sort, at=at, arrival=unknown)
+        return due, Page(Origin(self._label, self._given), rows_to_sort, at=at, arrival=unknown)
 
     @property
     def waiting(self) -> bool:

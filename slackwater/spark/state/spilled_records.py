@@ -47,6 +47,7 @@ class SpilledRecords:
     """The slack buffer on the journal's file system; the driver holds a cell at a time, and the window buffer."""
 
     kind = SPILLED
+    takes_next = False
 
     def __init__(self, label: str, resident: ResidentRecords, pages: SparkPages) -> None:
         self._kernel = resident.kernel
