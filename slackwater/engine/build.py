@@ -152,7 +152,7 @@ class QueryBuild:
         return self._labels
 
     def _takes_rows(self) -> Label:
-        """The operator that has late rows: the aggregate that takes the rows of streams, a join, an ordered union."""
+        """The operator that has late rows: an ordered union, a join, or the aggregate of streams."""
         order = next((label for place, label in self._labels.items() if place.startswith("union-order")), None)
         if order is not None:
             return order

@@ -106,7 +106,7 @@ def recompute(
 ) -> Recomputed:
     """Results in order, and late rows; `beats[n]` is the heartbeat by which page n is judged.
 
-    Without `waits`, a window of rows that ends at the instant after the heartbeat is answered when its row is there.
+    Without `waits`, a window of rows that ends just after the heartbeat is answered when its row is there.
     """
     arrived: list[tuple[int, Row]] = []  # when a row could be seen: the heartbeat of its page, if it was late
     late: list[Row] = []

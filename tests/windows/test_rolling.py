@@ -223,7 +223,7 @@ def test_section_4_a_late_row_counts_for_windows_that_are_still_open() -> None:
 
 
 def test_section_4_1_of_s3_rows_of_one_instant_do_not_wait_for_each_other() -> None:
-    """Rows of a stream in order have their results when they come; those of a window of time see their whole instant."""
+    """Windows of rows are answered at once in a stream in order; those of time see their whole instant."""
     given = [[[1, "a"], [2, "a"]], [[2, "a"], [2, "a"]], [[2, "a"], [5, "a"]]]
     for window, after in (({"rows": 3}, [2, 4, 6]), ({"range": 3}, [1, 1, 5])):
         script = Script(plan(window, 0, [], {"n": AGGREGATES["n"]}))
