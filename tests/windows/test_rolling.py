@@ -302,7 +302,7 @@ def test_the_plan_says_that_each_row_has_a_window() -> None:
 def test_a_page_is_reported_as_one_pair_a_row() -> None:
     script = Script(plan({"range": 5}, 0, [], {"n": AGGREGATES["n"]}))
     heard: list[WindowLosses] = []
-    script.executor.graph.nodes["source:s"].operator.hear = heard.append  # type: ignore[method-assign]
+    script.executor.graph.nodes["source:s"].operator.on_report = heard.append  # type: ignore[method-assign]
     script.page(frame([[7], [3], [7]])).page(frame([[5], [9], [None]]))
     report = heard[-1]
     assert (report.query, report.page, report.lost) == ("q/window", 1, 1)
