@@ -6,7 +6,7 @@ its query, because it begins with the pages after the query's start; it shares t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -42,20 +42,20 @@ from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
-    OrderNode,
     RollingNode,
     StampNode,
     StepNode,
     StreamNode,
-    UnionNode,
     WindowNode,
     answering_window,
+    specs_of,
+    ways_of,
 )
 from slackwater.plan.steps import Columns
+from slackwater.plan.union_node import OrderNode, UnionNode
 from slackwater.plan.window_kinds import GapNode, SessionNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.clock import Clock
-from slackwater.windows.spec import WindowSpec
 
 A = TypeVar("A", bound=AggregateNode)
 #: The aggregates above a node, the topmost first.
@@ -125,7 +125,7 @@ class QueryBuild:
         timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.last_part, wanted.accuracy)
         label = Label(self._name, "prodder")
         # Of several ways to the topmost window, the one that holds a row longest.
-        specs = max(_ways(self._plan), key=lambda way: sum(spec.range for spec in way))
+        specs = max(ways_of(self._plan), key=lambda way: sum(spec.range for spec in way))
         return timing, Prodder(label, self._name, specs[::-1], top.domain, timing, wanted)
 
     def all(self, output: Output) -> dict[str, Label]:
@@ -217,7 +217,7 @@ class QueryBuild:
 
     def map(self, node: MapNode, above: Above) -> Feed:
         """With a sideline it depends on the windows of one query, so no other query shares it."""
-        sideline, specs, feeds = self._settings.sideline, _specs(above)[::-1], self._feeds(node, above)
+        sideline, specs, feeds = self._settings.sideline, specs_of(above)[::-1], self._feeds(node, above)
         owner = self._name if sideline is not None else None
         return self.part(
             self.place("map"), feeds, node, lambda label: MapPages(label, node, specs, sideline), owner
@@ -368,22 +368,6 @@ class QueryBuild:
             other.listen(sources)
         self._sources[label] = None
         return label, port
-
-
-def _specs(aggregates: Above) -> list[WindowSpec]:
-    """Their windows; none where one of them has a window for each row."""
-    windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
-    return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
-
-
-def _ways(node: PlanNode, above: Above = ()) -> Iterator[list[WindowSpec]]:
-    """The windows on each way from the end of a plan to a stream."""
-    aggregate = node.as_aggregate()
-    above = above if aggregate is None else (*above, aggregate)
-    if node.as_stream() is not None:
-        yield _specs(above)
-    for below in node.inputs:
-        yield from _ways(below, above)
 
 
 #: Builds the operators of a node and all below it.

@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.shares import read_share
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
-from slackwater.progress.time import MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 from slackwater.progress.window_losses import WindowLosses
 
 #: The mean is taken over a page and as many tuples of those before.
@@ -37,18 +39,21 @@ class DisorderControl(DefaultTimeout):
     dratio: Fraction
     every: int | None = None
     timeout: int | None = None
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset({"total"})
     needs_sources: ClassVar[bool] = False
 
-    def tracker(self, domain: TimeDomain) -> DisorderController:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker; any domain will do, that is the point of taking the mean."""
-        return DisorderController(self.dratio, self.every, self.timeout, domain)
+        own = DisorderController(self.dratio, self.every, self.timeout, domain)
+        return with_idle(own, "disorder_control", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
         every = "" if self.every is None else f", every={TimeDomain.TIMESTAMP.show_span(self.every)!r}"
         rest = every + ("" if self.timeout is None else f", timeout={show_timeout(self.timeout)}")
+        rest += "" if self.idle is None else f", idle={self.idle!r}"
         return f"disorder_control(dratio='{_percent(self.dratio)}'{rest})"
 
 
@@ -56,6 +61,7 @@ def disorder_control(
     dratio: float | str = 0,
     every: str | timedelta | None = None,
     timeout: str | timedelta | None = None,
+    idle: Span | None = None,
 ) -> DisorderControl:
     """S4's own wait, to compare: as far behind the mean as any row was, moved to lose a share (S4 section 4).
 
@@ -78,11 +84,12 @@ def disorder_control(
         every: refresh the offset so often, by the wall clock, as in "1 second"; by default with every page. Either
             way it waits for pairs enough to tell the share.
         timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4); S4 has none.
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
     """
     period = None if every is None else microseconds(every)
     if period is not None and period <= 0:
         raise QueryError(f"every={every!r} must be positive, as in every='1 second'")
-    return DisorderControl(_share(dratio), period, read_timeout(timeout))
+    return DisorderControl(_share(dratio), period, read_timeout(timeout), read_idle("disorder_control", idle))
 
 
 def _share(dratio: object) -> Fraction:
@@ -195,7 +202,7 @@ POLICIES.append(
     Policy(
         ("CONTROL",),
         disorder_control,
-        ("every", "timeout"),
+        ("every", "timeout", "idle"),
         "CONTROL 1%",
         tried="for each target",
         module="sw.papers",

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.policies import POLICIES, Policy
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.time import Span, TimeDomain
 
 
 @dataclass(frozen=True)
@@ -18,25 +20,28 @@ class MaxDelay(DefaultTimeout):
     """The settings of `max_delay`."""
 
     timeout: int | None = None
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = False
 
-    def tracker(self, domain: TimeDomain) -> MaxDelayTracker:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker, for timestamps only."""
         if domain is not TimeDomain.TIMESTAMP:
             raise QueryError(
                 "max_delay() compares the time column with the time of arrival, but the column is an integer, no "
                 "timestamp; write disorder_control() instead, which needs only the column"
             )
-        return MaxDelayTracker(self.timeout)
+        return with_idle(MaxDelayTracker(self.timeout), "max_delay", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        return f"max_delay({'' if self.timeout is None else f'timeout={show_timeout(self.timeout)}'})"
+        timeout = None if self.timeout is None else show_timeout(self.timeout)
+        shown = {"timeout": timeout, "idle": None if self.idle is None else repr(self.idle)}
+        return f"max_delay({', '.join(f'{name}={value}' for name, value in shown.items() if value)})"
 
 
-def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
+def max_delay(timeout: str | timedelta | None = None, idle: Span | None = None) -> MaxDelay:
     """A wait as long as the largest delay seen, to compare (S4 section 2).
 
     The heartbeat is u − m, where u is the time of arrival and m the largest delay u − t of any row seen. A page
@@ -45,6 +50,7 @@ def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
 
     Args:
         timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4).
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
 
     >>> t = max_delay().tracker(TimeDomain.TIMESTAMP)
     >>> t.arrive(Arrival(rows=2, missing=0, lowest=70, highest=99, at=100))      # 30 late
@@ -52,7 +58,7 @@ def max_delay(timeout: str | timedelta | None = None) -> MaxDelay:
     >>> t.heartbeat                                                              # none below 90 should come
     Heartbeat(tick=89)
     """
-    return MaxDelay(read_timeout(timeout))
+    return MaxDelay(read_timeout(timeout), read_idle("max_delay", idle))
 
 
 def _show(span: int) -> str:
@@ -83,4 +89,5 @@ class MaxDelayTracker(SilenceTracker):
         return {} if self._delay is None else {"max_delay": _show(self._delay)}
 
 
-POLICIES.append(Policy(("MAX", "DELAY"), max_delay, ("timeout",), "MAX DELAY", tried="once", module="sw.papers"))
+_OPTIONS = ("timeout", "idle")
+POLICIES.append(Policy(("MAX", "DELAY"), max_delay, _OPTIONS, "MAX DELAY", tried="once", module="sw.papers"))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
-from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering, check_domains
+from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering
 from slackwater.plan.steps import ResultsAsRows, Step
-from slackwater.plan.time_columns import TimeColumns, common, through
+from slackwater.plan.time_columns import TimeColumns, through
 from slackwater.progress.bounds.between_streams import StreamBounds
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.silence import with_default_timeout
@@ -21,6 +21,7 @@ from slackwater.progress.time_kinds import Latent
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
+from slackwater.windows.spec import WindowSpec
 
 
 @dataclass(frozen=True)
@@ -228,90 +229,6 @@ class StampNode(TimeOfInput, NeverEarly, PlanNode):
 
 
 @dataclass(frozen=True)
-class UnionNode(TimeOfInput, NeverEarly, PlanNode):
-    """The rows of all inputs, which have the same columns and the same kind of time.
-
-    A union of results that ends a query is not prodded, so it has no early rows.
-    """
-
-    inputs: tuple[PlanNode, ...]
-    schema: pa.Schema
-
-    def describe(self) -> str:
-        """How many inputs there are."""
-        return f"union of {len(self.inputs)}"
-
-    def same_work(self) -> object:
-        """Unions of the same inputs are the same."""
-        return "union"
-
-    def time_columns(self) -> TimeColumns:
-        """Those of all inputs."""
-        return common(below.time_columns() for below in self.inputs)
-
-    def by_attribute(self, written: str, stream: ByAttribute) -> PlanNode:
-        """Attributes of one kind of time only."""
-        union = super().by_attribute(written, stream)
-        check_domains(union.inputs, f"window on={written!r}")
-        return union
-
-    def answers(self) -> list[AggregateNode]:
-        """Those of all inputs."""
-        return [answer for below in self.inputs for answer in below.answers()]
-
-    def lifetime(self, missing: Callable[[], Exception]) -> int:
-        """The longest."""
-        return max(below.lifetime(missing) for below in self.inputs)
-
-
-@dataclass(frozen=True)
-class OrderNode(TimeOfInput, NeverEarly, PlanNode):
-    """Rows in the order of time: behind a union it makes S3's union, a sort-merge.
-
-    Rows that wait are early ones for a prod, and do not say so.
-    """
-
-    keeps_rows: ClassVar[bool] = True
-    orders_rows: ClassVar[bool] = True
-    inputs: tuple[PlanNode, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Columns stay."""
-        return self.inputs[0].schema
-
-    def describe(self) -> str:
-        """There is one order."""
-        return "in the order of time"
-
-    def same_work(self) -> object:
-        """There is one order."""
-        return "order"
-
-    def wants(self, wanted: Wanted, late_rows: bool) -> Wanted:
-        """All columns: rows are kept whole."""
-        return None
-
-    def is_source(self, text: str) -> bool:
-        """No: all sources share one heartbeat."""
-        return False
-
-    def time_columns(self) -> TimeColumns:
-        """Those of its rows."""
-        return self.inputs[0].time_columns()
-
-    @property
-    def passes_early_rows(self) -> bool:
-        """It does."""
-        return True
-
-    @property
-    def gives_pairs(self) -> bool:
-        """Its rows are like those of a join."""
-        return True
-
-
-@dataclass(frozen=True)
 class AggregateNode(TimeOfInput, PlanNode):
     """Aggregates rows by window and group; its results are answers."""
 
@@ -445,3 +362,19 @@ def answering_window(plan: PlanNode) -> WindowNode | None:
     """The one window whose results a query gives, if early answers can be asked of it."""
     top = answering(plan)
     return None if top is None else top.as_window()
+
+
+def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
+    """Their windows; none where one of them has a window for each row."""
+    windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
+    return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
+
+
+def ways_of(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
+    """The windows on each way from the end of a plan to a stream."""
+    aggregate = node.as_aggregate()
+    above = above if aggregate is None else (*above, aggregate)
+    if node.as_stream() is not None:
+        yield specs_of(above)
+    for below in node.inputs:
+        yield from ways_of(below, above)

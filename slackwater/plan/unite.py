@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, check_domains, streams_of
-from slackwater.plan.nodes import OrderNode, StampNode, StepNode, UnionNode
+from slackwater.plan.nodes import StampNode, StepNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.select_results import Pairs, results_select
 from slackwater.plan.steps import Select
 from slackwater.plan.time_domains import check_latent
+from slackwater.plan.union_node import OrderNode, UnionNode
 from slackwater.windows.results import RESULT_COLUMNS
 
 

@@ -120,11 +120,11 @@ WALL_CLOCK = ("every", "latency", "timeout", "tmax", "unit")
 #: The policies that users can name. Those of other rooms add themselves.
 POLICIES: list[Policy] = [
     Policy(("BOUNDED",), bounded, ("timeout", "idle"), "BOUNDED 20 SECONDS"),
-    Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout"), "DROP RATIO 1%", tried="for each target"),
+    Policy(("DROP", "RATIO"), drop_ratio, ("stretch", "timeout", "idle"), "DROP RATIO 1%", tried="for each target"),
     Policy(
         ("LEARNED",),
         learned,
-        ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial"),
+        ("alpha", "tmax", "unit", "timeout", "adaptive", "groups", "initial", "idle"),
         "LEARNED 10 MINUTES ALPHA 0.5",
         tried="once",
         written=lambda policy: as_lengths(policy.window) if policy.timed else policy.window,
@@ -133,13 +133,13 @@ POLICIES: list[Policy] = [
     Policy(
         ("SENSORS",),
         sensors,
-        (*ENVIRONMENT, "rate", "ties", "indirect"),
+        (*ENVIRONMENT, "rate", "ties", "indirect", "idle"),
         "SENSORS 2 SECONDS TIMEOUT 1 MINUTE",
     ),
     Policy(
         ("SKEW",),
         skew,
-        (*ENVIRONMENT, "sources", "indirect"),
+        (*ENVIRONMENT, "sources", "indirect", "idle"),
         "SKEW ('a' TO 'b' = (2 SECONDS, 5 SECONDS)) TIMEOUT 1 MINUTE",
         _skews,
         written=_skew_bounds,

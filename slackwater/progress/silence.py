@@ -10,7 +10,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
-from slackwater.progress.time import MAX_TICK, MIN_TICK, TimeDomain, microseconds
+from slackwater.progress.time import MAX_TICK, MIN_TICK, Span, TimeDomain, microseconds
 
 #: The timeout of a live stream whose user names none: a guess, not measured. A network or a broker that restarts is
 #: back within a few minutes, and what it held back must not be late. Ten minutes is also as long as most people
@@ -49,11 +49,12 @@ class DefaultTimeout:
     """A policy by which rows may wait for ever (S1 Theorem 3.3): on a live stream it has a timeout."""
 
     timeout: int | None
+    idle: Span | None = None
 
     @property
     def needs_timeout(self) -> bool:
-        """Whether the last rows would wait for ever with no timeout."""
-        return self.timeout is None
+        """Whether the last rows would wait for ever with no timeout: not if time goes on with the clock."""
+        return self.timeout is None and self.idle is None
 
 
 def with_default_timeout(policy: Disorder) -> Disorder:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from slackwater.papers.disorder_control import disorder_control
 from slackwater.papers.global_counter import global_counter
+from slackwater.papers.max_delay import max_delay
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.bounds.environment_policy import sensors
@@ -43,6 +44,7 @@ WORDS = {
     "learned": learned,
     "disorder_control": disorder_control,
     "drop_ratio": drop_ratio,
+    "max_delay": max_delay,
     "punctuated": punctuated,
     "Fraction": Fraction,
 }
@@ -93,6 +95,12 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "disorder control with a ratio": lambda: disorder_control("5%", every="9 us", timeout="40 us"),
     "drop ratio": lambda: drop_ratio("10%"),
     "drop ratio by time": lambda: drop_ratio(0.2, stretch="60 us", timeout="40 us"),
+    "drop ratio while idle": lambda: drop_ratio("10%", idle="9 us"),
+    "disorder control while idle": lambda: disorder_control(idle="9 us", timeout="12 us"),
+    "max delay while idle": lambda: max_delay(idle="9 us"),
+    "learned while idle": lambda: learned(window=9, tmax="20 us", unit="4 us", timeout=None, idle="8 us"),
+    "skew while idle": lambda: skew({("a", "b"): (1, "4 us")}, latency=1, idle="9 us"),
+    "sensors while idle": lambda: sensors("3 us", idle="15 us"),
     "punctuated": lambda: punctuated("upto"),
     "punctuated with timeout": lambda: punctuated("upto", timeout="20 us"),
     "punctuated, one for all": lambda: punctuated("upto", everyone="a"),

@@ -124,9 +124,21 @@ def micros(instant: Any) -> int:
     return round(instant.timestamp() * SECOND)
 
 
-def test_the_clock_alone_brings_the_answer_when_the_bound_allows_it() -> None:
+GOING_ON = {
+    "bounded": sw.bounded("2 seconds", idle="8 seconds"),
+    "drop_ratio": sw.drop_ratio(0.01, idle="8 seconds"),
+    "learned": sw.learned(timeout=None, idle="8 seconds"),
+    "max_delay": sw.papers.max_delay(idle="8 seconds"),
+    "disorder_control": sw.papers.disorder_control(idle="8 seconds"),
+    "skew": sw.skew([[("0 seconds", "2 seconds")]], idle="8 seconds"),
+    "sensors": sw.sensors("2 seconds", idle="8 seconds", groups=1),
+}
+
+
+@pytest.mark.parametrize("policy", GOING_ON.values(), ids=GOING_ON)
+def test_section_5_of_s3_the_clock_alone_brings_the_answer_when_the_bound_allows_it(policy: Any) -> None:
     """Nobody looks in between: the instants at which the session wakes up are enough."""
-    policies = {"a": sw.bounded("0 seconds"), "b": sw.bounded("2 seconds", idle="8 seconds")}
+    policies = {"a": sw.bounded("0 seconds"), "b": policy}
     script = Script(plan(windows(union(A, B), "10 seconds", "10 seconds"), policies, domain=STAMPS))
     script.page(frame([[1 * SECOND]]), stream="b", at=1 * SECOND)
     script.page(frame([[2 * SECOND], [25 * SECOND]]), stream="a", at=25 * SECOND)

@@ -13,7 +13,8 @@ from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.column_use import needed_columns
 from slackwater.plan.node import aggregates_of, describe, streams_of, with_streams
-from slackwater.plan.nodes import StepNode, UnionNode, WindowNode
+from slackwater.plan.nodes import StepNode, WindowNode
+from slackwater.plan.union_node import UnionNode
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.time import TimeDomain
 from slackwater.testing.types import SampleTypes

@@ -17,12 +17,11 @@ from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.environment import TimeoutNeeded
 from slackwater.progress.bounds.skew import SkewMatrix, TuplePair
 from slackwater.progress.bounds.skew_policy import Skew, Tuples, skew
-from slackwater.progress.disorder import Disorder, SourceHeartbeats, Tracker
-from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.disorder import Disorder, Tracker
+from slackwater.progress.idle import StrongerPromise
 from slackwater.progress.learned.learned import Learned
 from slackwater.progress.silence import DEFAULT_TIMEOUT, NEVER, read_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain
-from slackwater.progress.window_losses import WindowLosses
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def read_stream_bounds(
     return policy, found
 
 
-class BetweenStreams(Tracker):
+class BetweenStreams(StrongerPromise):
     """The better of two promises: that of the stream's own policy, and that of the bounds between streams.
 
     >>> from slackwater.progress.bounds.bounded import bounded
@@ -112,7 +111,7 @@ class BetweenStreams(Tracker):
     >>> own = bounded(0).tracker(TimeDomain.SEQUENCE)
     >>> t = StreamBounds("a", ("a", "b"), policy).tracker(own, TimeDomain.SEQUENCE)
     >>> t.arrive_on("b", Arrival(rows=1, missing=0, lowest=100, highest=100, at=10))
-    >>> t.tick(15); t.heartbeat == Heartbeat.NONE         # a row may come in this very instant
+    >>> t.tick(15); t.heartbeat.tick == MIN_TICK          # a row may come in this very instant
     True
     >>> t.tick(16); t.heartbeat
     Heartbeat(tick=70)
@@ -121,16 +120,11 @@ class BetweenStreams(Tracker):
     STATE = ("_bounds", "_own")
 
     def __init__(self, stream: str, bounds: Tracker, own: Tracker, from_others: bool) -> None:
-        self._stream = stream
-        self._bounds = bounds
-        self._own = own
-        self._from_others = from_others
-        self.goes_on = own.goes_on
-        self.absolute_clock = own.absolute_clock
-        self.promised_by_sender = own.promised_by_sender
+        super().__init__(own)
+        self._stream, self._bounds, self._from_others = stream, bounds, from_others
 
     @property
-    def _beat(self) -> int:
+    def beat(self) -> int:
         """What the bounds promise."""
         beats = self._bounds.by_source()
         if beats is None:
@@ -138,23 +132,9 @@ class BetweenStreams(Tracker):
         return int(beats.ticks[beats.names.index(self._stream)]) if self._stream in beats.names else beats.others
 
     @property
-    def heartbeat(self) -> Heartbeat:
-        return max(self._own.heartbeat, Heartbeat(self._beat))
-
-    @property
     def silence(self) -> int | None:
         """That of its own policy; None if the others carry it along: what it may still send is not over then."""
-        return None if self._from_others else self._own.silence
-
-    def by_source(self) -> SourceHeartbeats | None:
-        """What the bounds promise is promised of all sources in the stream."""
-        by, beat = self._own.by_source(), self._beat
-        if by is None or beat == MIN_TICK:
-            return by
-        return SourceHeartbeats(by.names, np.maximum(by.ticks, beat), max(by.others, beat))
-
-    def arrive(self, arrival: Arrival) -> None:
-        self._own.arrive(arrival)
+        return None if self._from_others else super().silence
 
     def arrive_on(self, stream: str, arrival: Arrival) -> None:
         if arrival.lowest is None or arrival.highest is None:
@@ -165,12 +145,6 @@ class BetweenStreams(Tracker):
         )
         self._bounds.arrive(replace(arrival, sources=SourceArrivals([stream], rows, lowest, highest)))
 
-    def admit(self, page: int) -> None:
-        self._own.admit(page)
-
-    def hear(self, report: WindowLosses) -> None:
-        self._own.hear(report)
-
     def tick(self, now: int) -> None:
         self._own.tick(now)
         # A promise of instant c is for what comes after c, and a page may still be admitted now.
@@ -180,9 +154,6 @@ class BetweenStreams(Tracker):
         due, own = self._bounds.wake_at(), self._own.wake_at()
         return own if due is None else due + 1 if own is None else min(due + 1, own)
 
-    def reaches(self, tick: int) -> int | None:
-        return self._own.reaches(tick)
-
     def metrics(self) -> dict[str, Any]:
         """Figures of its own policy, and the promise of the bounds."""
-        return {**self._own.metrics(), "bounds": {"heartbeat": self._beat, **self._bounds.metrics()}}
+        return {**self._own.metrics(), "bounds": {"heartbeat": self.beat, **self._bounds.metrics()}}

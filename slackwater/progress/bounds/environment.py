@@ -27,6 +27,7 @@ from slackwater.progress.bounds.user_settings import (
     wall,
 )
 from slackwater.progress.silence import NEVER, show_timeout
+from slackwater.progress.time import Span
 
 
 class TimeoutNeeded(QueryError):
@@ -43,6 +44,7 @@ class Environment:
     indirect: bool = True
     groups: Groups | None = None
     ordered: bool = False
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -55,6 +57,7 @@ class Environment:
             "indirect": None if self.indirect else "False",
             "groups": show_groups(self.groups),
             "ordered": "True" if self.ordered else None,
+            "idle": None if self.idle is None else repr(self.idle),
         }
 
     def generator(self, bounds: SkewBounds) -> HeartbeatGenerator:
@@ -62,7 +65,7 @@ class Environment:
         generator = HeartbeatGenerator(
             bounds, timeout=self.timeout or None, unit=self.unit, indirect=self.indirect, ordered=self.ordered
         )
-        if self.timeout is None and (two := generator.bounds.unsettled()):
+        if self.timeout is None and self.idle is None and (two := generator.bounds.unsettled()):
             named = len(bounds.names) > 1 and bounds.names[0] != "0"
             where = f" of {two[1]!r} behind {two[0]!r}" if named else ""
             raise TimeoutNeeded(
@@ -100,7 +103,13 @@ class Environment:
 
 
 def read_environment(
-    latency: Any, timeout: Any, unit: Any, groups: Any, ordered: bool, indirect: bool = True
+    latency: Any,
+    timeout: Any,
+    unit: Any,
+    groups: Any,
+    ordered: bool,
+    indirect: bool = True,
+    idle: Span | None = None,
 ) -> dict[str, Any]:
     """The settings of an `Environment` from what a user wrote."""
     return {
@@ -110,6 +119,7 @@ def read_environment(
         "indirect": indirect,
         "groups": read_groups(groups),
         "ordered": read_ordered(ordered, groups),
+        "idle": idle,
     }
 
 

@@ -17,7 +17,6 @@ from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.environments import PerSource, sensor_bounds
-from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import (
     Length,
     NamedValues,
@@ -30,6 +29,8 @@ from slackwater.progress.bounds.user_settings import (
     ticks,
     wall,
 )
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.time import Span, TimeDomain
 
 #: Application time per wall-clock time: a ratio, or a stretch of the stream's time and the ticks for it.
@@ -46,7 +47,7 @@ class Sensors(Environment):
 
     needs_sources: ClassVar[bool] = True
 
-    def tracker(self, domain: TimeDomain) -> StreamTracker:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker; reads deviations in the stream's domain."""
 
         def bounds(names: tuple[str, ...]) -> PerSource:
@@ -59,7 +60,7 @@ class Sensors(Environment):
                 ties=self.ties,
             )
 
-        return self.equal_sources(bounds, self.deviation, self.rate)
+        return with_idle(self.equal_sources(bounds, self.deviation, self.rate), "sensors", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -84,6 +85,7 @@ def sensors(
     indirect: bool = True,
     groups: int | Mapping[str, Iterable[str]] | None = None,
     ordered: bool = False,
+    idle: Span | None = None,
 ) -> Sensors:
     """A wait for sources whose clocks are wrong by at most `deviation` (S1 section 4.2).
 
@@ -114,12 +116,13 @@ def sensors(
             `slackwater.progress.bounds.groups.similar` for how these are chosen. Equal sources are one group.
         ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
             arrives later was emitted later. Then a source's own rows need not wait for `latency`.
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
     """
     return Sensors(
         read(deviation, length, "deviation"),
         None if rate is None else read(rate, _rate, "rate"),
         ties,
-        **read_environment(latency, timeout, unit, groups, ordered, indirect),
+        **read_environment(latency, timeout, unit, groups, ordered, indirect, read_idle("sensors", idle)),
     )
 
 

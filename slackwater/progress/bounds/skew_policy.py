@@ -11,8 +11,9 @@ from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.skew import Bound, Pair, SkewMatrix, TuplePair
-from slackwater.progress.bounds.source_tracker import StreamTracker
 from slackwater.progress.bounds.user_settings import Length, call, length, show_wall, spread, ticks, wall
+from slackwater.progress.disorder import Tracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.source_numbers import source_names, whole
 from slackwater.progress.time import Span, TimeDomain
 
@@ -74,9 +75,10 @@ class Skew(Environment):
         rows = [[entries.get((a, b)) for b in names] for a in names]
         return SkewMatrix(rows, spread(self.latency, names, "latency"), names)
 
-    def tracker(self, domain: TimeDomain) -> StreamTracker:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker; refuses bounds that need a timeout and have none."""
-        return self.known_sources(self.matrix(domain), named=self.sources is not None)
+        own = self.known_sources(self.matrix(domain), named=self.sources is not None)
+        return with_idle(own, "skew", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -104,6 +106,7 @@ def skew(
     indirect: bool = True,
     groups: int | Mapping[str, Iterable[str]] | None = None,
     ordered: bool = False,
+    idle: Span | None = None,
 ) -> Skew:
     """A wait by source, from bounds on how far sources are behind each other (S1 sections 2 and 3).
 
@@ -134,6 +137,7 @@ def skew(
         groups: one heartbeat for each group of sources (section 5.2): the groups, or how many to make.
         ordered: the network keeps the order of each source's rows (section 2), as a partition of a log does: what
             arrives later was emitted later. Then a source's own rows need not wait for `latency`.
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
     """
     if isinstance(bounds, SkewMatrix):
         if latency != 0 or sources is not None:
@@ -148,7 +152,7 @@ def skew(
         written, names = _square(bounds, sources)
     else:
         raise QueryError(f"skew({bounds!r}): write bounds by names, as in {{('fast', 'slow'): (0, '5 seconds')}}")
-    settings = read_environment(latency, timeout, unit, groups, ordered, indirect)
+    settings = read_environment(latency, timeout, unit, groups, ordered, indirect, read_idle("skew", idle))
     spread(settings["latency"], names or _STREAM, "latency")
     return Skew(tuple(sorted((pair, found) for pair, found in written.items() if found)), names, **settings)
 

@@ -100,7 +100,7 @@ def read(values: Any, each: Callable[[Any, str], V], what: str) -> V | NamedValu
     """Read one value for all sources, or one for each by name.
 
     >>> read({"b": "2 seconds", "a": 5}, wall, "latency")
-    Named(items=(('a', 5), ('b', 2000000)))
+    NamedValues(items=(('a', 5), ('b', 2000000)))
     """
     return named(values, each, what) if isinstance(values, Mapping) else each(values, what)
 
@@ -146,7 +146,7 @@ def read_groups(groups: int | Mapping[str, Iterable[str]] | None) -> Groups | No
     """Read what was written for groups (S1 section 5.2).
 
     >>> read_groups({"hall": ["b", "a"]})
-    Named(items=(('hall', ('a', 'b')),))
+    NamedValues(items=(('hall', ('a', 'b')),))
     """
     if groups is None:
         return None

@@ -17,9 +17,10 @@ from slackwater.errors import QueryError
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.by_source import DropRatioBySource
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.shares import read_share
 from slackwater.progress.silence import DefaultTimeout, read_timeout, show_timeout
-from slackwater.progress.time import TimeDomain, microseconds
+from slackwater.progress.time import Span, TimeDomain, microseconds
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class DropRatio(DefaultTimeout):
     p: float
     stretch: int | str = 100
     timeout: int | None = None
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset({"sketch"})
     needs_sources: ClassVar[bool] = False
@@ -39,18 +41,24 @@ class DropRatio(DefaultTimeout):
         stretch = microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch
         timestamps = domain is TimeDomain.TIMESTAMP
         one = partial(DropRatioTracker, self.p, stretch, by_time, self.timeout, timestamps)
-        return DropRatioBySource(one, 1_000_000 if timestamps else 1)
+        own = DropRatioBySource(one, 1_000_000 if timestamps else 1)
+        return with_idle(own, "drop_ratio", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
         stretch = "" if self.stretch == 100 else f", stretch={self.stretch!r}"
         timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
-        return f"drop_ratio({self.p!r}{stretch}{timeout})"
+        idle = "" if self.idle is None else f", idle={self.idle!r}"
+        return f"drop_ratio({self.p!r}{stretch}{timeout}{idle})"
 
 
 @called()
 def drop_ratio(
-    p: float | str, *, stretch: int | str | timedelta = 100, timeout: str | timedelta | None = None
+    p: float | str,
+    *,
+    stretch: int | str | timedelta = 100,
+    timeout: str | timedelta | None = None,
+    idle: Span | None = None,
 ) -> DropRatio:
     """The shortest wait with which at most the share `p` is lost (S4's DRATIO).
 
@@ -70,13 +78,14 @@ def drop_ratio(
         stretch: over what the share is kept: a number of pages, or a length of arrival time, as in "10 minutes".
             Where rows come late in backlogs, some dozens of these should fall into it.
         timeout: after so long a silence the stream is taken to have sent all (S1 section 3.4).
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
 
     >>> drop_ratio("1%").describe()
     'drop_ratio(0.01)'
     >>> drop_ratio(0.05, stretch="10 minutes").describe()
     "drop_ratio(0.05, stretch='10 minutes')"
     """
-    return DropRatio(_share(p), _stretch(stretch), read_timeout(timeout))
+    return DropRatio(_share(p), _stretch(stretch), read_timeout(timeout), read_idle("drop_ratio", idle))
 
 
 def _share(p: float | str) -> float:

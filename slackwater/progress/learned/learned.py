@@ -12,7 +12,8 @@ import numpy as np
 from slackwater.calls import called
 from slackwater.errors import JournalError, QueryError
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import SourceHeartbeats
+from slackwater.progress.disorder import SourceHeartbeats, Tracker
+from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.learned.estimator import NEVER, PARTS, Settings, SkewEstimator
 from slackwater.progress.learned.lags import Lags
 from slackwater.progress.ring import Ring
@@ -42,11 +43,12 @@ class Learned:
     adaptive: bool
     groups: int | None
     initial: Span | None
+    idle: Span | None = None
 
     needs: ClassVar[frozenset[str]] = frozenset()
     needs_sources: ClassVar[bool] = False
 
-    def tracker(self, domain: TimeDomain) -> LearnedTracker:
+    def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker; reads `initial` in the stream's domain."""
         initial = None if self.initial is None else domain.span(self.initial, "initial")
         if initial is not None and not 0 <= initial <= LARGEST:
@@ -59,7 +61,8 @@ class Learned:
             adaptive=self.adaptive,
             initial=initial,
         )
-        return LearnedTracker(settings, self.unit, self.timeout, self.groups, domain)
+        own = LearnedTracker(settings, self.unit, self.timeout, self.groups, domain)
+        return with_idle(own, "learned", self.idle, domain)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
@@ -71,6 +74,7 @@ class Learned:
         parts += ["adaptive=True"] if self.adaptive else []
         parts += [] if self.groups is None else [f"groups={self.groups}"]
         parts += [] if self.initial is None else [f"initial={self.initial!r}"]
+        parts += [] if self.idle is None else [f"idle={self.idle!r}"]
         return f"learned({', '.join(parts)})"
 
 
@@ -84,6 +88,7 @@ def learned(
     adaptive: bool = False,
     groups: int | None = None,
     initial: Span | None = None,
+    idle: Span | None = None,
 ) -> Learned:
     """A wait as long as the disorder seen lately: how far sources run apart, and how far out of order each is.
 
@@ -117,6 +122,7 @@ def learned(
         groups: group the sources from the start, in so many groups; 1 for one heartbeat for all.
         initial: what every estimate starts from, a stretch of the stream's own time. By default each source is
             taken to be sorted, and two of them as far apart as they are when first seen. Figure 4 has 0.
+        idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
     """
     timed = not isinstance(window, int) and window is not None
     if timed and microseconds(window) <= 0:  # type: ignore[arg-type]
@@ -137,9 +143,9 @@ def learned(
         groups = whole(groups, "groups", least=1)
         if groups > 64:
             raise QueryError(f"groups={groups} is more than doublings of a lag there are; write 64 or less")
-    return Learned(
-        length, timed, float(alpha), ahead, step, read_timeout(timeout) or None, adaptive, groups, initial
-    )
+    after = read_timeout(timeout) or None
+    idle = read_idle("learned", idle)
+    return Learned(length, timed, float(alpha), ahead, step, after, adaptive, groups, initial, idle)
 
 
 class LearnedTracker(SilenceTracker):
