@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.element import page_of
 from slackwater.operators.operator import Input
 from slackwater.operators.page import Page
@@ -34,7 +35,7 @@ class Batching(Protocol):
         """What waits longest, and of how many pages it is made; a page is the first that waits."""
         ...
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures for a person."""
         ...
 
@@ -46,7 +47,7 @@ class SinglePages:
         """The first."""
         return page_of(inbox.pop()), 1
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """There is nothing to say."""
         return {}
 
@@ -130,6 +131,6 @@ class AdaptiveBatches:
         # With three pages one of two cores would idle for a third of the time: the third may wait for a fourth.
         return most - most % cores if most > cores else most
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """How many pages were last taken as one."""
         return {"pages_together": self.taken}

@@ -9,8 +9,9 @@ plan, so do those that wait (S5 section 3.3).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page
@@ -115,6 +116,6 @@ class InOrder(Unary):
         """What went may be deleted."""
         self._rows.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows, and how many wait."""
         return {"late_rows": self._late, **self._rows.size}

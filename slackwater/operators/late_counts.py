@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
+from slackwater.figures import Figures
 from slackwater.operators.losses import OTHERS, Losses
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
@@ -152,7 +153,7 @@ class LateCounts:
         self._by_source = Counter(by_source)
         self._by_window = Counter({w: n for w, n in by_window})
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures for a person: the sources that lost most, the latest windows that lost something."""
         latest = sorted(self._by_window.items())[-SHOWN:]
         return {

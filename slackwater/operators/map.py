@@ -9,9 +9,10 @@ Over results nothing is overtaken or set aside: early ones belong to the prod be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import RunError
+from slackwater.figures import Figures
 from slackwater.operators.element import page_of
 from slackwater.operators.operator import Emit, Input, State, Unary
 from slackwater.operators.page import Page
@@ -187,6 +188,6 @@ class MapPages(Unary):
         self._turn = values["turn"]
         self._pages, self._sidelined, self._aside = values["counts"]
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Pages worked on, pages that were ever set aside, and those that are now."""
         return {"mapped_pages": self._pages, "sidelined_pages": self._sidelined, "sideline": self._aside}

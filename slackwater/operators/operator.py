@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from slackwater.figures import Figures
 from slackwater.operators.element import Element
 from slackwater.operators.label import Label
 from slackwater.operators.page import Page
@@ -272,7 +273,7 @@ class Operator(ABC):
         """All that `state` gave is durable and all that was emitted is out: what was kept for it may go."""
         return None
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures for a person."""
         return {}
 

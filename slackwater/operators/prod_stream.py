@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from slackwater.columns import TIME
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
@@ -82,6 +82,6 @@ class ProdStream(Unary):
         """Continue counting."""
         self._prods, self._refused = states[-1].values["counts"]
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """How many prods came, and how many fitted no query."""
         return {"prods": self._prods, "refused": self._refused}

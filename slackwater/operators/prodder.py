@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.figures import Figures
 from slackwater.operators.operator import Emit, Input, Operator, State
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -166,6 +166,6 @@ class Prodder(Operator):
             self._next = values["next"]
             self._timing.restore(values["aim"])
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """How often it has prodded, and where in the slide."""
         return {"prods": self._prods, **self._timing.metrics()}

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from slackwater.columns import BEFORE, NO_SOURCE, SINCE, SOURCE, TIME
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import MOST as MOST_COUNTED
 from slackwater.operators.late_counts import SHOWN
@@ -318,13 +319,13 @@ class RollingAggregate(Unary):
         for lane in self._lanes:
             lane.store.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows, results, and the size of all lanes together."""
         size: Counter[str] = Counter()
         for lane in self._lanes:
             size.update(lane.store.size)
         late = dict(self._late_by_source.most_common(SHOWN))
-        by_source = {"late_by_source": late, "lanes": len(self._lanes)} if self._by_source else {}
+        by_source: Figures = {"late_by_source": late, "lanes": len(self._lanes)} if self._by_source else {}
         return {
             "late_rows": self._late_rows,
             "lost_pairs": self._late_rows,

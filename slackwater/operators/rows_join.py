@@ -7,8 +7,9 @@ of both inputs have, and are then matched in the order of time. Of equal times t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from slackwater.figures import Figures
 from slackwater.operators.operator import Emit, Input, State
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -112,6 +113,6 @@ class RowsJoin(Several):
         """What went may be deleted."""
         self._rows.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows and the size of the state."""
         return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._rows.size}

@@ -18,6 +18,7 @@ from slackwater.columns import BEFORE, CLOSED, PANE, ROWS, SINCE, SOURCE
 from slackwater.errors import QueryError, RunError
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
 from slackwater.operators.early_rows import EarlyRows
 from slackwater.operators.late_counts import LateCounts
@@ -240,7 +241,7 @@ class SessionAggregate(EarlyRows):
                 self._open.load(tables["sessions"], self._closed)
         self._journaled = self._pages, self._closed.named, self._answered.named
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows, answers, and the size of the state."""
         return {
             **self._late.metrics(),

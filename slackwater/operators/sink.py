@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from slackwater.errors import RowsGoneError, RunError
+from slackwater.figures import Figures
 from slackwater.masking import masked
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
@@ -166,7 +167,7 @@ class Sink(Unary):
             self.pages.release(page)
         self._recipes = []
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Rows and commits so far, and the latest answers of windows."""
         recent = {} if self._recent is None else {RECENT: self._recent.figures()}
         rows = {"rows": self._rows, "results": self._rows - self._early_rows, "early_results": self._early_rows}

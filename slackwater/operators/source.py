@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
+from slackwater.figures import Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
@@ -381,7 +382,7 @@ class Source(Unary):
         for page in self._under_way:
             self.pages.release(page)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
         own = self._ports[MAIN]
         figures: dict[str, Any] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
@@ -330,7 +331,7 @@ class WindowAggregate(Unary):
         self._panes.settle()
         self._estimates.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows, windows, and the size of the state."""
         return {
             **self._late.metrics(),

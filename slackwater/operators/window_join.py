@@ -11,8 +11,9 @@ last instant up to which the other side is past, because partners of theirs may 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes
 from slackwater.operators.join_state import JoinState
 from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
@@ -202,7 +203,7 @@ class WindowJoin(Several):
         """What went may be deleted."""
         self._kept.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Late rows and the size of the state."""
         return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._kept.size}
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.idle import read_idle, with_idle
@@ -186,7 +187,7 @@ class DisorderController(SilenceTracker):
         if not self._spent() if by > 0 else self._target() >= self._heartbeat:
             self._offset = max(-2 * self._distance, min(self._offset - by, self._distance))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Where the mean stands, how far from it tuples were, the offset, and the share that was lost so far."""
         lost, pairs = self._lost + self._fresh_lost, self._pairs + self._fresh_pairs
         return {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slackwater.errors import QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.idle import read_idle, with_idle
@@ -84,7 +85,7 @@ class MaxDelayTracker(SilenceTracker):
         self._delay = delay if self._delay is None else max(self._delay, delay)
         self._raise(arrival.at - self._delay - 1)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """The largest delay."""
         return {} if self._delay is None else {"max_delay": _show(self._delay)}
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable
@@ -122,7 +123,7 @@ class Tracker(Restorable, ABC):
         """
         return None
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures for a person."""
         return {}
 

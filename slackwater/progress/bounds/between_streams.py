@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from slackwater.errors import QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.environment import TimeoutNeeded
 from slackwater.progress.bounds.skew import SkewMatrix, TuplePair
@@ -154,6 +155,6 @@ class BetweenStreams(StrongerPromise):
         due, own = self._bounds.wake_at(), self._own.wake_at()
         return own if due is None else due + 1 if own is None else min(due + 1, own)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures of its own policy, and the promise of the bounds."""
         return {**self._own.metrics(), "bounds": {"heartbeat": self.beat, **self._bounds.metrics()}}

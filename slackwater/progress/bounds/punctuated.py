@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from slackwater.calls import called
 from slackwater.errors import QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
@@ -134,7 +135,7 @@ class PunctuatedTracker(SilenceTracker):
             self._of_all = max(self._of_all, int(sources.punctuation[~own].max(initial=MIN_TICK)))
         self._senders.beats = np.maximum(beats, self._of_all)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """The sources that hold time back."""
         return {
             "furthest_behind": SourceHeartbeats(self._senders.names, self._senders.beats, MIN_TICK).lowest(_SHOWN)

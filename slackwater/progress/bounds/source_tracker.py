@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from slackwater.errors import JournalError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
@@ -58,7 +59,7 @@ class StreamTracker(Tracker):
     def wake_at(self) -> int | None:
         return self._generator.wake_at()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures of the sources, and which of them (or of their groups) have the lowest heartbeats."""
         names, ticks = self._held()
         return {

@@ -11,6 +11,7 @@ import numpy as np
 
 from slackwater.calls import called
 from slackwater.errors import JournalError, QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.idle import read_idle, with_idle
@@ -285,7 +286,7 @@ class LearnedTracker(SilenceTracker):
         self._ring = self._new_ring(len(state["ring.beats"]))
         super().restore(state)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """How many sources, W as it stands, and how far behind the others each source or group is taken to be."""
         estimator = self._estimator
         seen = estimator.tuples > 0
