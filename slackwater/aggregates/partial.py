@@ -89,6 +89,4 @@ class RunningPartial(PairedPartial):
 
 def given(sql: str, kept: str | None) -> str:
     """Spark SQL of an argument that is null for rows which are not kept."""
-    if kept is None:
-        return sql
-    return f"CASE WHEN {kept} THEN {'1' if sql == '*' else sql} END"
+    return sql if kept is None else f"CASE WHEN {kept} THEN {'1' if sql == '*' else sql} END"

@@ -30,19 +30,15 @@ class Mergeable(Protocol):
 
     def init(self) -> Any:
         """The state of no rows."""
-        ...
 
     def add(self, state: Any, *columns: pa.Array) -> Any:
         """The state with some more rows, in the order of time."""
-        ...
 
     def merge(self, one: Any, other: Any) -> Any:
         """The state of both. Which one is older is not known."""
-        ...
 
     def value(self, state: Any) -> Any:
         """The result."""
-        ...
 
 
 #: A function over the columns of all rows of a group, in the order of time.

@@ -80,6 +80,4 @@ def show(answers: pa.Table) -> None:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return str(value).removesuffix("+00:00")
+    return f"{value:.6g}" if isinstance(value, float) else str(value).removesuffix("+00:00")

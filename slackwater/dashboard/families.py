@@ -36,9 +36,7 @@ class Figure:
 
 #: What metrics are about, and the metrics of each.
 FIGURES: dict[Subject, list[Figure]] = {
-    "session": [
-        Figure("paused", "gauge", "1 while the session is paused.", "paused"),
-    ],
+    "session": [Figure("paused", "gauge", "1 while the session is paused.", "paused")],
     "stream": [
         Figure("stream_rows", "counter", "Rows that have come.", "rows"),
         Figure("stream_pages", "counter", "Pages that have come.", "pages"),

@@ -15,39 +15,31 @@ class WatchedQuery(Protocol):
     @property
     def name(self) -> str:
         """Its name."""
-        ...
 
     @property
     def plan(self) -> PlanNode:
         """What it does."""
-        ...
 
     @property
     def status(self) -> str:
         """Its status, in a word."""
-        ...
 
     @property
     def failure(self) -> str:
         """The error that has ended it; nothing if there is none."""
-        ...
 
     @property
     def active(self) -> bool:
         """Whether it has neither been stopped nor failed."""
-        ...
 
     def metrics(self) -> Mapping[str, Any]:
         """Its figures, as published."""
-        ...
 
     def prod(self, until: object = None, where: str | None = None) -> None:
         """Ask for an answer now."""
-        ...
 
     def stop(self) -> None:
         """Stop it."""
-        ...
 
 
 class Watched(Protocol):
@@ -56,21 +48,16 @@ class Watched(Protocol):
     @property
     def history(self) -> History:
         """What its executor has published."""
-        ...
 
     @property
     def paused(self) -> bool:
         """Whether it is paused."""
-        ...
 
     def queries(self) -> Sequence[WatchedQuery]:
         """All that were started."""
-        ...
 
     def pause(self) -> None:
         """Pause its work."""
-        ...
 
     def resume(self) -> None:
         """Go on."""
-        ...

@@ -285,11 +285,7 @@ class QueryBuild:
         if self._settings.late is not None:  # late rows have all columns, and go to a sink of this query
             late, owner = [node.late_columns(side) for side in (0, 1)], self._name
         feed = self.part(
-            self.place("join"),
-            feeds,
-            node,
-            lambda label: self._joining(label, narrowed(node, wanted), late),
-            owner,
+            self.place("join"), feeds, node, lambda label: self._joining(label, narrowed(node, wanted), late), owner
         )
         label = feed[0]
         before = joins.get(label)

@@ -38,12 +38,7 @@ class Cycle:
     """Runs operators until nothing is left to do, and says when a commit is due."""
 
     def __init__(
-        self,
-        graph: Graph,
-        admission: Admission,
-        backlog: Backlog,
-        inputs: InputManager,
-        settings: EngineSettings,
+        self, graph: Graph, admission: Admission, backlog: Backlog, inputs: InputManager, settings: EngineSettings
     ) -> None:
         self.strategy = settings.strategy
         self._inputs = inputs

@@ -108,13 +108,7 @@ class Node:
         """Whether a prod waits."""
         return any(q.prods for q in self.inputs)
 
-    def send(
-        self,
-        element: Element,
-        admission: int,
-        port: str = MAIN,
-        source: str | None = None,
-    ) -> bool:
+    def send(self, element: Element, admission: int, port: str = MAIN, source: str | None = None) -> bool:
         """Put an element on the arcs that leave by a port; whether there was anything to say.
 
         A punctuation goes out only if it is news, a prod only towards its query, and early pages with it.

@@ -86,27 +86,21 @@ class Journal(Protocol):
 
     def recover(self) -> Recovery:
         """All that is needed to continue; empty for a new journal."""
-        ...
 
     def read(self) -> list[Record]:
         """The latest whole record and the changes since, as they are now."""
-        ...
 
     def wants_whole(self) -> bool:
         """Whether the next record should be a whole one, so that older ones can go."""
-        ...
 
     def check_owner(self) -> None:
         """Refuse to go on if another session has taken the journal. To be asked before a sink is written."""
-        ...
 
     def prepare(self, record: Record) -> None:
         """Make a record durable, then check the owner."""
-        ...
 
     def commit(self, record: Record) -> None:
         """Mark the prepared record as done, atomically."""
-        ...
 
 
 class NoJournal:

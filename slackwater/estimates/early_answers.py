@@ -95,12 +95,7 @@ class EarlyAnswers:
             )
 
     def final(
-        self,
-        window: int,
-        keys: Keys,
-        numbers: Floats,
-        curve: Callable[[int, Waiting], float] | None,
-        behind: int,
+        self, window: int, keys: Keys, numbers: Floats, curve: Callable[[int, Waiting], float] | None, behind: int
     ) -> list[tuple[Waiting, Floats]]:
         """Final values of a window have come: its answers with their final values, once for each age.
 

@@ -69,7 +69,6 @@ class Backend(Protocol):
     @property
     def cores(self) -> int:
         """How many pages are worked on at the same time where several are taken as one."""
-        ...
 
     def fold(self, page: Page, kernels: Sequence[PaneKernel]) -> Done[Mapping[PaneKernel, Folded]]:
         """The page's partials by pane and group; rows without a time are left out.
@@ -77,7 +76,6 @@ class Backend(Protocol):
         One kernel is always folded. Of several those are left out that are better folded each by itself. Raises
         PartialsTooLarge rather than bring too many to the driver.
         """
-        ...
 
     def collect(
         self, page: Page, columns: Mapping[str, str] | None = None, limit: int | None = None
@@ -86,73 +84,57 @@ class Backend(Protocol):
 
         Raises PartialsTooLarge rather than bring too many.
         """
-        ...
 
     def payload(self, page: Page, about: int | None = None) -> Done[MaterializedRows]:
         """The visible columns of all rows, for a sink: in the driver if they are few, else staged as files.
 
         `about` is how many rows to expect, if known.
         """
-        ...
 
     def repeatable(self, page: Page) -> Done[Recipe | None]:
         """The same without making the rows, but for counting them. None if they could not be made again."""
-        ...
 
     def count(self, page: Page, heartbeat: int, by_source: pl.DataFrame | None = None) -> Done[int]:
         """How many rows have a time at or below a heartbeat, before any filter.
 
         `by_source` names sources (SOURCE) with heartbeats (BEFORE) of their own.
         """
-        ...
 
     def late(self, page: Page, times: LateTimes) -> Done[Page | None]:
         """The rows with late times, or with none; None if there are no such rows."""
-        ...
 
     def measure(self, page: Page) -> Done[None]:
         """The arrival statistics alone."""
-        ...
 
     def materialize(self, page: Page) -> Done[Page]:
         """Do the steps now; the rows are held in memory if there is room, else they are written."""
-        ...
 
     def write(self, page: Page) -> Done[Page]:
         """The page with its rows on the session's storage. One that memory holds stays there, too."""
-        ...
 
     def merge(self, pages: Sequence[Page]) -> Page | None:
         """Pages of a stream that follow each other as one, with the origin of the last; None if they do not fit."""
-        ...
 
     def results(self, origin: Origin, payload: Payload, node: AggregateNode, at: int, prod: Prod | None) -> Page:
         """A page of window results; the time of a row is that of its result."""
-        ...
 
     def matching(self, groups: pl.DataFrame, where: str) -> pl.Series:
         """The numbers of the rows that meet a condition of Spark SQL; QueryError if it fails on one of them."""
-        ...
 
     def close(self, rows: pl.DataFrame, kernel: PaneKernel, aggregates: Sequence[Kept]) -> pl.DataFrame:
         """Some aggregates of a kernel over kept rows, by GROUP; each row came as often as its ROWS say."""
-        ...
 
     def check(self, page: Page) -> None:
         """Raise an error if the rows of a page that a journal knows are not there."""
-        ...
 
     def release(self, location: Location) -> None:
         """No page has its rows there any more: forget what memory and plans have of them."""
-        ...
 
     def delete(self, folder: str) -> None:
         """Nobody needs a folder of the session's storage any more, in this process or after a crash."""
-        ...
 
     def sweep(self, live: Collection[str], taken: Mapping[str, int]) -> None:
         """Delete the folders that a crash has left, but for the live ones.
 
         `taken` is the last page taken of each source: later ones are still to come.
         """
-        ...

@@ -33,11 +33,9 @@ class Batching(Protocol):
 
     def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
         """What waits longest, and of how many pages it is made; a page is the first that waits."""
-        ...
 
     def metrics(self) -> Figures:
         """Figures for a person."""
-        ...
 
 
 class SinglePages:

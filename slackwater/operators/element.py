@@ -29,9 +29,7 @@ def of_prod(element: Element) -> Prod | None:
 
 def element_saved(element: Punctuation | Prod) -> dict[str, Any]:
     """An element without rows as JSON values."""
-    if isinstance(element, Prod):
-        return {"prod": element.saved()}
-    return {"punctuation": element.saved()}
+    return {"prod": element.saved()} if isinstance(element, Prod) else {"punctuation": element.saved()}
 
 
 def element_loaded(saved: dict[str, Any]) -> Punctuation | Prod:

@@ -28,15 +28,12 @@ class RowsInOrder(WaitingRows, Protocol):
 
     def add(self, page: Page, after: int) -> int:
         """Take the rows of a page with a time above `after`; gives how many had one that was not."""
-        ...
 
     def due(self, upto: int) -> bool:
         """Whether rows up to this time wait."""
-        ...
 
     def release(self, upto: int, at: int) -> Page | None:
         """The rows up to this time that have not been out, in order: of time, then of arrival."""
-        ...
 
     def rest(self, at: int) -> Page | None:
         """All rows that have not been out; they stay."""

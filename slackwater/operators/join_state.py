@@ -20,36 +20,27 @@ class JoinState(MadeRows, Protocol):
         They meet the rows that were there before and whose last instant is above `after`. They count as there only
         after `settle_page`.
         """
-        ...
 
     def pairs(self, side: int, at: int) -> Page | None:
         """Run or plan: the page that was added last, with the rows of the other side."""
-        ...
 
     def partnered(self, side: int, at: int) -> Page | None:
         """The rows of the left side that have their first partner by the page that was added last on `side`."""
-        ...
 
     def lone(self, side: int, after: int, until: int, at: int) -> Page | None:
         """The rows of a side without a partner whose last instant is above `after` and at most `until`."""
-        ...
 
     def alone(self, side: int, until: int, at: int) -> Page | None:
         """The rows of the page that was added last without a partner and whose last instant is at most `until`."""
-        ...
 
     def settle_page(self) -> None:
         """The page that was added last is one of those before from now on."""
-        ...
 
     def purge(self, side: int, until: int) -> None:
         """Rows whose last instant is at most this find no partner any more."""
-        ...
 
     def last(self, side: int) -> int:
         """The last instant of all rows of a side that are there; MIN_TICK where there are none."""
-        ...
 
     def next_last(self, side: int, after: int) -> int | None:
         """The next last instant of rows of a side above this one, or one that is not much later."""
-        ...

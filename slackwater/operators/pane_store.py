@@ -43,57 +43,45 @@ class PaneStore(Protocol):
     @property
     def kind(self) -> str:
         """Name of the store in the journal and in metrics."""
-        ...
 
     def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
         """Fold a page in; gives the page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
-        ...
 
     def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Final results of the windows that are closed `after` and were not `before`; nothing is purged.
 
         Where `before` tells which windows have been given, also of those that were closed and not given.
         """
-        ...
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merged partials of these windows, by window (WINDOW), group and kept row, in the driver."""
-        ...
 
     def span(self) -> tuple[int, int] | None:
         """Smallest and largest pane held."""
-        ...
 
     @property
     def empty(self) -> bool:
         """Whether no pane is held."""
-        ...
 
     def purge(self, closed: Closed) -> None:
         """Drop the panes that no open window needs."""
-        ...
 
     def state(self, whole: bool) -> State:
         """Changes since this was last asked, or all."""
-        ...
 
     def restore(self, states: Sequence[State], closed: Closed) -> None:
         """Continue from journaled states; panes that no open window needs are gone."""
-        ...
 
     def settle(self) -> None:
         """What was purged may be deleted."""
-        ...
 
     @property
     def bytes(self) -> int:
         """What it takes of the driver's memory."""
-        ...
 
     @property
     def size(self) -> dict[str, int]:
         """Panes, partials and bytes held."""
-        ...
 
 
 class ResidentPanes:

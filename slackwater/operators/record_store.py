@@ -46,15 +46,12 @@ class RecordStore(Protocol):
     @property
     def kind(self) -> str:
         """Name of the store in the journal and in metrics."""
-        ...
 
     def absorb(self, pages: Pages, page: Page, heartbeat: int) -> PageLateness:
         """Take a page; a late row counts for the windows of later rows (D3)."""
-        ...
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Results of the rows above the heartbeat before and up to this one; what is needed no more goes."""
-        ...
 
     @property
     def takes_next(self) -> bool:
@@ -63,34 +60,27 @@ class RecordStore(Protocol):
 
     def state(self, whole: bool, heartbeat: int) -> State:
         """Changes since this was last asked, or all."""
-        ...
 
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """Continue from journaled states."""
-        ...
 
     def settle(self) -> None:
         """The journal has all that `state` gave; what went may be deleted."""
-        ...
 
     @property
     def waiting(self) -> int:
         """Rows that wait for the heartbeat."""
-        ...
 
     def next_time(self, after: int) -> int | None:
         """The time of the first row above this one that waits, or the end of the stretch of time that it is in."""
-        ...
 
     @property
     def bytes(self) -> int:
         """About what it takes of the driver's memory."""
-        ...
 
     @property
     def size(self) -> dict[str, int]:
         """Figures for a person."""
-        ...
 
 
 class WindowBuffer(Protocol):
@@ -98,29 +88,23 @@ class WindowBuffer(Protocol):
 
     def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
         """Merged partials of the window of each row, in the order of the rows."""
-        ...
 
     def advance(self, heartbeat: int) -> None:
         """Time has passed."""
-        ...
 
     def absorb(self, elements: pl.DataFrame) -> None:
         """Take rows at or below the heartbeat that get no result, as partials, in the order of time."""
-        ...
 
     def elements(self, heartbeat: int) -> pl.DataFrame | None:
         """All that `absorb` needs to build this again."""
-        ...
 
     @property
     def rows(self) -> int:
         """How many are held."""
-        ...
 
     @property
     def bytes(self) -> int:
         """Size in memory."""
-        ...
 
 
 def window_buffer(kernel: RollingKernel) -> WindowBuffer:

@@ -26,20 +26,16 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
 
     def add(self, side: int, page: Page, after: int) -> int:
         """Take the rows of a page with a time above `after`; gives how many were not above it."""
-        ...
 
     def release(self, before: int, upto: int, at: int) -> Sequence[Page]:
         """What comes out when time goes from the one heartbeat to the other; what is needed no more goes."""
-        ...
 
     def rest(self, before: int, at: int) -> Sequence[Page]:
         """What would come out if time ended now; nothing goes."""
-        ...
 
     @property
     def undecided(self) -> int | None:
         """The time of the first row of which it is not known whether it stays alone."""
-        ...
 
 
 class RowsJoin(Several):

@@ -62,7 +62,6 @@ class Several(Operator):
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Time has come so far on each input; `output` says how far that is on the other side."""
-        return None
 
     def _next(self, inputs: Sequence[Input]) -> int | None:
         """The next input in turn that has something else than a prod, or what belongs to one."""

@@ -25,7 +25,6 @@ class Output(Protocol):
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
         """Make the rows of one commit visible; what comes back is feedback for the query (S5 section 3.2)."""
-        ...
 
 
 @runtime_checkable
@@ -34,7 +33,6 @@ class MakesRows(Protocol):
 
     def made(self, recipe: Recipe) -> object:
         """The rows."""
-        ...
 
 
 @runtime_checkable
@@ -43,11 +41,9 @@ class HoldsBack(Protocol):
 
     def due_in(self) -> float | None:
         """In how many real seconds rows may be shown; None if none are held."""
-        ...
 
     def flush_due(self) -> None:
         """Show them if it is time."""
-        ...
 
 
 class Sink(Unary):

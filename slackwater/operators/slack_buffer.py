@@ -127,9 +127,7 @@ class SlackBuffer:
 def in_time_order(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows in the order of time; of equal times, as they came."""
     time: Ints = rows[TIME].to_numpy()
-    if (time[1:] >= time[:-1]).all():
-        return rows
-    return rows[np.argsort(time, kind="stable")]
+    return rows if (time[1:] >= time[:-1]).all() else rows[np.argsort(time, kind="stable")]
 
 
 def _in_order(slices: list[pl.DataFrame]) -> pl.DataFrame:

@@ -20,20 +20,15 @@ class Stores(Protocol):
 
     def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """For partials that are too many for the driver, beginning with the resident ones."""
-        ...
 
     def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
         """For rows that are too many for the driver, beginning with the resident ones."""
-        ...
 
     def join(self, label: str, node: JoinNode) -> JoinState:
         """For the rows of a join by windows of time."""
-        ...
 
     def ordered_join(self, label: str, node: JoinNode) -> OrderedRows:
         """For the rows of a join in which a side has a window of rows."""
-        ...
 
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrder:
         """For rows of this shape that wait until their time has come."""
-        ...

@@ -14,20 +14,16 @@ class KeptRows(Protocol):
 
     def state(self, whole: bool) -> State:
         """Changes since this was last asked, or all."""
-        ...
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        ...
 
     def settle(self) -> None:
         """The journal has all that `state` gave; what went may be deleted."""
-        ...
 
     @property
     def size(self) -> dict[str, int]:
         """Figures for a person."""
-        ...
 
 
 class MadeRows(KeptRows, Protocol):
@@ -35,11 +31,9 @@ class MadeRows(KeptRows, Protocol):
 
     def trial(self) -> AbstractContextManager[None]:
         """Rows that are added within it are forgotten at its end; pages that were made of them stay good."""
-        ...
 
     def counted(self) -> int:
         """Rows of pages that were lazy when they were given, and have been counted since this was last asked."""
-        ...
 
 
 class WaitingRows(KeptRows, Protocol):
@@ -48,8 +42,6 @@ class WaitingRows(KeptRows, Protocol):
     @property
     def waiting(self) -> bool:
         """Whether there are rows above the last heartbeat that some were released by."""
-        ...
 
     def next_time(self, after: int) -> int | None:
         """The time of the next row above this one, or one that is not much later."""
-        ...

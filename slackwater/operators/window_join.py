@@ -210,6 +210,4 @@ class WindowJoin(Several):
 
 def _moved(tick: int, by: int) -> int:
     """A heartbeat moved by some ticks; the first and the last one stay where they are."""
-    if tick in (MIN_TICK, MAX_TICK):
-        return tick
-    return min(max(tick + by, MIN_TICK), MAX_TICK - 1)
+    return tick if tick in (MIN_TICK, MAX_TICK) else min(max(tick + by, MIN_TICK), MAX_TICK - 1)

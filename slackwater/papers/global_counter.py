@@ -15,15 +15,7 @@ from slackwater.progress.bounds.environment import Environment, read_environment
 from slackwater.progress.bounds.environments import PerSource, best_of_page, first_two, named_values
 from slackwater.progress.bounds.skew import Block, TuplePair
 from slackwater.progress.bounds.source_tracker import StreamTracker
-from slackwater.progress.bounds.user_settings import (
-    NamedValues,
-    call,
-    read,
-    show,
-    show_wall,
-    spread,
-    wall,
-)
+from slackwater.progress.bounds.user_settings import NamedValues, call, read, show, show_wall, spread, wall
 from slackwater.progress.policies import ENVIRONMENT, POLICIES, Policy, as_lengths, read_pair
 from slackwater.progress.source_numbers import Ints, per_source, whole
 from slackwater.progress.time import Span, TimeDomain
@@ -176,9 +168,7 @@ def global_counter(
             arrives later was emitted later. Then a source's own rows need not wait for `latency`.
     """
     return GlobalCounter(
-        read(processing, _times, "processing"),
-        counted,
-        **read_environment(latency, timeout, unit, groups, ordered),
+        read(processing, _times, "processing"), counted, **read_environment(latency, timeout, unit, groups, ordered)
     )
 
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from slackwater.scheduling.heartbeats import (
-    HEARTBEATS,
-    Plan,
-    StreamLabel,
-    Streams,
-    common_streams,
-    streams_below,
-)
+from slackwater.scheduling.heartbeats import HEARTBEATS, Plan, StreamLabel, Streams, common_streams, streams_below
 from slackwater.scheduling.paths import readers
 
 

@@ -23,9 +23,7 @@ def used_columns(names: Sequence[str], wanted: Wanted) -> set[str]:
     ['a', 'c']
     """
     used = {"*"} if wanted is None else {word.lower() for sql in wanted for word in _identifiers(sql)}
-    if "*" in used:
-        return set(names)
-    return {name for name in names if name.lower() in used} or {names[0]}
+    return set(names) if "*" in used else {name for name in names if name.lower() in used} or {names[0]}
 
 
 def only_used(columns: Iterable[tuple[str, str]], condition: str | None, used: set[str]) -> list[str]:

@@ -34,7 +34,6 @@ class SessionNode(WindowNode):
 
     def whole_windows(self) -> None:
         """Each group has sessions of its own."""
-        return None
 
 
 @dataclass(frozen=True)

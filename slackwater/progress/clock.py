@@ -12,15 +12,12 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """The time now."""
-        ...
 
     def until(self, instant: int) -> float | None:
         """Seconds until an instant; None where it only comes when somebody moves the clock."""
-        ...
 
     def after(self, seconds: float) -> int | None:
         """The instant that so many real seconds will bring; None where only somebody moves the clock."""
-        ...
 
 
 class SystemClock:

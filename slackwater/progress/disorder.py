@@ -89,15 +89,12 @@ class Tracker(Restorable, ABC):
 
         No page of this stream that came before it has still to be sent on.
         """
-        return None
 
     def admit(self, page: int) -> None:
         """The page of this number goes down the plan now, behind the heartbeat of this moment."""
-        return None
 
     def hear(self, report: WindowLosses) -> None:
         """A query tells what it made of an admitted page."""
-        return None
 
     def share(self, known: Known) -> None:
         """Trackers that are told of the same pages, page by page in turns, may share what they know of them.
@@ -105,11 +102,9 @@ class Tracker(Restorable, ABC):
         They take turns in the same order at each page, so that what the first has taken in serves the others. Each
         hears the reports of a page before the page arrives.
         """
-        return None
 
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""
-        return None
 
     def wake_at(self) -> int | None:
         """The next instant at which a tick alone could move the heartbeat."""
@@ -134,17 +129,13 @@ class Disorder(Protocol):
     @property
     def needs(self) -> frozenset[str]:
         """What it needs of every page beyond rows, lowest and highest: "total", "sketch" (see `Arrival`)."""
-        ...
 
     @property
     def needs_sources(self) -> bool:
         """Whether it speaks of sources, so that the stream must say which column names them."""
-        ...
 
     def tracker(self, domain: TimeDomain) -> Tracker:
         """A fresh tracker for a stream of this domain; wrong settings are refused here."""
-        ...
 
     def describe(self) -> str:
         """The policy in one line, as the user would write it."""
-        ...

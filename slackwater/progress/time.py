@@ -210,9 +210,7 @@ class TimeDomain:
             return "end"
         if self is TimeDomain.SEQUENCE:
             return str(tick)
-        if self.scale is not None:
-            return _decimal_text(tick, self.scale)
-        return _timestamp_text(tick)
+        return _decimal_text(tick, self.scale) if self.scale is not None else _timestamp_text(tick)
 
 
 TimeDomain.TIMESTAMP = TimeDomain("timestamp")

@@ -58,7 +58,6 @@ class Heartbeats(Protocol):
 
     def labels(self, plan: Plan) -> dict[str, StreamLabel]:
         """A label for each operator; it has the streams below the operator, and perhaps more."""
-        ...
 
 
 #: The levels that users can name; each adds itself.

@@ -47,7 +47,6 @@ class PlanOperator(Protocol):
     @property
     def inputs(self) -> tuple[str, ...]:
         """The labels of its feeders."""
-        ...
 
 
 def readers(plan: Mapping[str, PlanOperator]) -> dict[str, list[str]]:
@@ -149,6 +148,4 @@ def rows_out(work: PathWork) -> float:
 
 
 def _size(work: PathWork, in_bytes: bool) -> float:
-    if in_bytes and work.growth is not None and work.inputs:
-        return work.growth
-    return rows_out(work)
+    return work.growth if in_bytes and work.growth is not None and work.inputs else rows_out(work)

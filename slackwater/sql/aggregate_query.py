@@ -57,12 +57,7 @@ class Clauses:
 class WindowQuery:
     """Makes nodes of the clauses of a SELECT with a window."""
 
-    def __init__(
-        self,
-        clauses: Clauses,
-        window: WindowClause,
-        locations: SourceLocations,
-    ) -> None:
+    def __init__(self, clauses: Clauses, window: WindowClause, locations: SourceLocations) -> None:
         self._items = clauses.items
         self._window = window
         self._having = clauses.having

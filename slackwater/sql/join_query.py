@@ -212,8 +212,7 @@ class JoinQuery:
     def _stored(self, left: _RowsSoFar, side: StoredRelation, n: int, joined: JoinClause) -> _RowsSoFar:
         if joined.how in ("right", "full"):
             raise self.locations.source.error(
-                joined.span,
-                f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN",
+                joined.span, f"{joined.how.upper()} JOIN with a stored relation: {_LATER}; write JOIN or LEFT JOIN"
             )
         node = L.JoinStored((left.rows,), side.table, self._on(n), joined.how, side.columns)
         return _RowsSoFar(self.locations.put(node, self._location(left, joined)), left.window, left.side)

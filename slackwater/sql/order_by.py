@@ -58,9 +58,7 @@ def read_comparison(cursor: Cursor) -> Comparison | None:
     if cursor.sees("LIMIT") and not cursor.accept("LIMIT", "ALL"):
         cursor.at += 1
         limit = read_count(cursor, "a whole number, as in LIMIT 3")
-    if cursor.at == begin:
-        return None
-    return Comparison(cursor.span(begin), qualify, order, limit)
+    return None if cursor.at == begin else Comparison(cursor.span(begin), qualify, order, limit)
 
 
 def _key(cursor: Cursor) -> OrderKey:

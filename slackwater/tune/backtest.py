@@ -33,27 +33,21 @@ class Windows(Protocol):
     @property
     def waiting(self) -> bool:
         """Whether a window that has rows is open."""
-        ...
 
     def advance(self, tracker: Tracker, now: int) -> None:
         """Answer the windows that the tracker's heartbeats have closed by now."""
-        ...
 
     def next_end(self, tick: int) -> int | None:
         """The last tick of the next window after `tick` that has rows; None if nobody asks the clock for it."""
-        ...
 
     def take(self, k: int, now: int, heartbeat: int) -> WindowLosses:
         """Take a page's rows, and report how many came too late."""
-        ...
 
     def end_page(self, k: int) -> None:
         """Note the state after a page."""
-        ...
 
     def outcome(self, met: Ints) -> PolicyOutcome:
         """The outcome of all pages, given the heartbeat that each page met."""
-        ...
 
 
 def play(playing: Playing) -> PolicyOutcome:

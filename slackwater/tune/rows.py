@@ -46,29 +46,24 @@ class TuneRows(Protocol):
 
     def extent(self) -> Extent:
         """Over what they extend; a QueryError where no row can be used."""
-        ...
 
     def cells(self, page: int, spec: WindowSpec) -> pl.DataFrame:
         """PAGE, SOURCE where rows have one, PANE, ROWS, LOW, HIGH, SINCE_PANE; rows without a time have no PANE.
 
         Rows without an arrival have no PAGE, and count as rows without a time.
         """
-        ...
 
     def sketches(self, page: int) -> pl.DataFrame:
         """PAGE and SKETCH: of the times of each page."""
-        ...
 
     def delays(self, by_source: bool) -> pl.DataFrame:
         """ROWS, DELAYS, LEAST, MOST, AHEAD and FIRST, LAST arrival, of all rows that have a time or by SOURCE."""
-        ...
 
     def lateness(self, page: int, before: pl.DataFrame) -> pl.DataFrame:
         """LATENESS and ROWS: how far rows come behind the largest time before their page (PAGE, BEFORE).
 
         LATENESS is the number of STEPs; null for rows that are not late.
         """
-        ...
 
 
 @dataclass(frozen=True)

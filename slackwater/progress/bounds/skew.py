@@ -154,44 +154,35 @@ class SkewBounds(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """The sources, in the order of their numbers."""
-        ...
 
     @property
     def latency(self) -> Ints:
         """The latency bound L of each source."""
-        ...
 
     @property
     def span(self) -> int:
         """How far ahead a guarantee can lie: no less than any t + L."""
-        ...
 
     def __getitem__(self, pair: tuple[int | str, int | str]) -> BoundSet:
         """The set for sources φi and φj, by number or name."""
-        ...
 
     def closure(self) -> SkewBounds:
         """The paper's B*."""
-        ...
 
     def unsettled(self) -> tuple[str, str] | None:
         """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
-        ...
 
     def at_once(self) -> Ints:
         """Of each source the δ of its pair (0, δ) on itself; -1 where it has none."""
-        ...
 
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
         """What the largest timestamps of a page guarantee by time-based pairs: targets, t, heartbeats τ − δ.
 
         In one block, each target is there once. What another promise of the page says sooner may be left out.
         """
-        ...
 
     def counted(self) -> list[tuple[int | None, int, tuple[TuplePair, ...]]]:
         """The tuple-based ones: origin (None: whichever source), target, pairs."""
-        ...
 
 
 class SkewMatrix:

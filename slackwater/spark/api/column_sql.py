@@ -232,7 +232,4 @@ class _Text:
 
 _REGISTER = "a function has no text; register it, as in spark.udf.register('f', f), and call it by its name"
 #: Why a node has no text, by its kind.
-_WHY = {
-    "PythonUDF": _REGISTER,
-    "InvokeInlineUserDefinedFunction": _REGISTER,
-}
+_WHY = {"PythonUDF": _REGISTER, "InvokeInlineUserDefinedFunction": _REGISTER}

@@ -54,9 +54,7 @@ def readable(table: pa.Table) -> list[dict[str, Any]]:
 def results_text(run: Run, rows: int) -> str:
     """The first results as a table for the prompt; without results, the reason."""
     table = run.results()
-    if not table.num_rows:
-        return why_empty(run)
-    return table_text(table, rows)
+    return why_empty(run) if not table.num_rows else table_text(table, rows)
 
 
 def why_empty(run: Run) -> str:

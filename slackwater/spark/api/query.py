@@ -295,12 +295,7 @@ _Side = tuple[L.Logical, L.Window | None]
 
 
 def _join(
-    session: Session,
-    left: _Side,
-    other: object,
-    on: On,
-    how: str,
-    within: Span | tuple[Span, Span] | None = None,
+    session: Session, left: _Side, other: object, on: On, how: str, within: Span | tuple[Span, Span] | None = None
 ) -> Query:
     keys = keys_of(on)
     if isinstance(other, DataFrame):

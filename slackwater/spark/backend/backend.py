@@ -64,11 +64,7 @@ class SparkBackend:
     """Runs on rows that Spark reads. What is open of a location is let go when no page is there any more."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        root: StorageDir,
-        sync: bool = False,
-        user: SparkSession | None = None,
+        self, spark: SparkSession, root: StorageDir, sync: bool = False, user: SparkSession | None = None
     ) -> None:
         """`sync` says whether what is saved must outlive a power cut; `user` is whose files are read."""
         self.spark = spark

@@ -24,11 +24,7 @@ from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
 from slackwater.operators.page import CachedRows, DriverRows, Page, SavedRows
 from slackwater.operators.payload import MaterializedRows, Recipe, Staged, payload_rows
 from slackwater.plan.steps import JoinTable, Map, Step
-from slackwater.spark.backend.arrival_statistics import (
-    ALL,
-    MISSING,
-    page_statistics,
-)
+from slackwater.spark.backend.arrival_statistics import ALL, MISSING, page_statistics
 from slackwater.spark.backend.compile import KEEP, mapped, named
 from slackwater.spark.backend.fold import folded, kernel_columns, spread_of
 from slackwater.spark.backend.late_rows import late_rows, rows_behind

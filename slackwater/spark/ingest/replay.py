@@ -59,10 +59,7 @@ class Replay:
     def cuts(self, backend: SparkBackend) -> Iterator[tuple[int, pa.Table]]:
         """Page numbers and rows, in the order of arrival; rows without an arrival come with the first page."""
         place, started = backend.new(SORTED), time.perf_counter()
-        numbered = self.frame.withColumn(
-            _CUT,
-            F.expr(floor_division(self.arrival, self.page)),
-        )
+        numbered = self.frame.withColumn(_CUT, F.expr(floor_division(self.arrival, self.page)))
         try:
             with spark_errors_explained("write", place):
                 numbered.sort(F.col(_CUT).asc_nulls_first()).write.parquet(place.address)

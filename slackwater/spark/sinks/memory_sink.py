@@ -69,11 +69,7 @@ class MemorySink:
     """
 
     def __init__(
-        self,
-        pages: SparkBackend,
-        schema: pa.Schema | None,
-        keys: Sequence[str] = (),
-        most_bytes: int = MOST_BYTES,
+        self, pages: SparkBackend, schema: pa.Schema | None, keys: Sequence[str] = (), most_bytes: int = MOST_BYTES
     ) -> None:
         self._pages = pages
         self._schema = schema

@@ -22,14 +22,7 @@ from slackwater.errors import QueryError, SinkError
 from slackwater.masking import masked
 from slackwater.progress.time import Span
 from slackwater.spark.backend.backend import SparkBackend
-from slackwater.spark.sinks.result_rows import (
-    ResultColumns,
-    batches,
-    imported,
-    last_of_key,
-    read_key,
-    schema_of,
-)
+from slackwater.spark.sinks.result_rows import ResultColumns, batches, imported, last_of_key, read_key, schema_of
 from slackwater.spark.sinks.table_sink import Table, TableSettings, read_every
 from slackwater.spark.storage.storage_dir import StorageDir
 

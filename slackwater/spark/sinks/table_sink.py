@@ -38,11 +38,9 @@ class Table(Protocol):
 
     def open(self) -> int:
         """Make sure that it can be written; gives the last commit that it has taken, -1 for none."""
-        ...
 
     def put(self, rows: pa.Table | StorageDir, first: int, last: int) -> None:
         """Write the rows of these commits; a folder has them as Parquet files, which are those of one commit."""
-        ...
 
 
 class TableSettings(ABC):

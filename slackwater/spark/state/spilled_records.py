@@ -168,11 +168,7 @@ class SpilledRecords:
     @property
     def size(self) -> dict[str, int]:
         """Rows that wait (of the cell that the heartbeat cuts all of them) and rows of the window buffer."""
-        return {
-            "slack_rows": self.waiting,
-            "window_rows": self._windows.rows,
-            "state_bytes": self._windows.bytes,
-        }
+        return {"slack_rows": self.waiting, "window_rows": self._windows.rows, "state_bytes": self._windows.bytes}
 
     def _fit(self, work: PageJobs) -> int:
         """The width of a cell: by the first rows, and wider when a page would fall into too many cells.

@@ -23,46 +23,36 @@ class RowLocation(Protocol):
     @property
     def kind(self) -> str:
         """Its name in the registry, and in notes."""
-        ...
 
     @property
     def bytes(self) -> int | None:
         """Of the rows where they lie, if that is known."""
-        ...
 
     @property
     def pieces(self) -> int:
         """In how many parts they can be read, each worth a job of its own."""
-        ...
 
     @property
     def scanned(self) -> bool:
         """Whether they are files, which Spark can scan in one task if it is told so."""
-        ...
 
     def alike(self, other: Self) -> bool:
         """Whether others can be read together with them."""
-        ...
 
     def together(self, others: Sequence[Self]) -> Self:
         """These, then others that are alike."""
-        ...
 
     def cut(self, parts: int) -> Sequence[Self]:
         """The same rows in at most so many parts, about equal ones."""
-        ...
 
     def read(self, stream: Callable[[], DataFrame], reader: SparkSession, spark: SparkSession) -> DataFrame:
         """The rows in a session of ours, read by the settings of the user's; `stream` gives what was declared."""
-        ...
 
     def fault(self, error: Exception) -> str | None:
         """What to say of an error that came up while they were read; None if it has nothing to do with them."""
-        ...
 
     def saved(self) -> dict[str, Any]:
         """As JSON values."""
-        ...
 
 
 class Finder(Protocol):
@@ -70,7 +60,6 @@ class Finder(Protocol):
 
     def of(self, batch: DataFrame) -> RowLocation | None:
         """The rows of a batch; None if it is not known to be just these."""
-        ...
 
 
 @contextmanager
