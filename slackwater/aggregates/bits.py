@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from slackwater.aggregates.aggregate import AggregateFunction, Call
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import PairedPartial, Partial, given
+from slackwater.aggregates.partial import Exprs, Kinds, Merged, PairedPartial, Partial, given
 from slackwater.aggregates.types import WHOLE_NUMBERS
 
 #: What each function does to two values.
@@ -43,9 +43,7 @@ class Bits(PairedPartial):
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return (argument,)
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (a,), (b,) = old, new
         return (pl.coalesce(_PAIRS[self.function](a, b), a, b),)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.partial import Exprs, Kinds, Merged, RunningPartial, Within, given
 from slackwater.aggregates.types import ANYTHING, BOOLEANS
 
 
@@ -33,14 +32,10 @@ class Count(RunningPartial):
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return (pl.lit(1, pl.Int64) if self.argument == "*" else argument.is_not_null().cast(pl.Int64),)
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         return (within(fields[0].cum_sum()),)
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         return (old[0].fill_null(0) + new[0].fill_null(0),)
 
 

@@ -6,7 +6,7 @@ All first and last of one SELECT come from one row: rows of one time are ordered
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -14,7 +14,16 @@ import polars as pl
 
 from slackwater.aggregates.aggregate import AggregateFunction, Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import PairedPartial, Partial, RunningPartial, Within, given
+from slackwater.aggregates.partial import (
+    Exprs,
+    Kinds,
+    Merged,
+    PairedPartial,
+    Partial,
+    RunningPartial,
+    Within,
+    given,
+)
 from slackwater.aggregates.types import PLAIN, VALUES
 from slackwater.columns import TIME
 
@@ -52,9 +61,7 @@ class _AtPlace(PairedPartial):
         place = argument.struct.field("t")
         return place, pl.when(place.is_not_null()).then(argument.struct.field("v"))
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (t, v), (u, w) = old, new
         # Only times say which of two rows came first in a window of rows.
         in_order = _at_most(v, w, kinds[1]) if by_value or self.by != TIME else pl.lit(True)
@@ -103,9 +110,7 @@ class Greatest(_AtPlace):
 class First(Least, RunningPartial):
     """The value at the smallest time."""
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         t, v = fields
         return (t, v) if reverse else (within(t.first()), within(v.first()))
 
@@ -114,9 +119,7 @@ class First(Least, RunningPartial):
 class Last(Greatest, RunningPartial):
     """The value at the largest time."""
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         t, v = fields
         return (within(t.first()), within(v.first())) if reverse else (t, v)
 

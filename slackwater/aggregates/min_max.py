@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -10,7 +9,7 @@ import polars as pl
 
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import RunningPartial, Within, given
+from slackwater.aggregates.partial import Exprs, Kinds, Merged, RunningPartial, Within, given
 from slackwater.aggregates.types import BOOLEANS, PLAIN
 
 _NAN = pl.lit(float("nan"))
@@ -42,9 +41,7 @@ class Min(_Extreme):
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).min(),)
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         (x,) = fields
         if not kinds[0].is_float():
             return (within(x.cum_min().forward_fill()),)
@@ -52,9 +49,7 @@ class Min(_Extreme):
         only_nan = pl.when(x.cum_count() > 0).then(_NAN)
         return (within(pl.coalesce(low, only_nan)),)
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (a,), (b,) = old, new  # in polars too NaN is above every number
         return (pl.when(b.is_null() | (a <= b)).then(a).otherwise(b),)
 
@@ -68,18 +63,14 @@ class Max(_Extreme):
     def merge(self, *columns: str) -> tuple[pl.Expr, ...]:
         return (pl.col(columns[0]).nan_max(),)
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         (x,) = fields
         if not kinds[0].is_float():
             return (within(x.cum_max().forward_fill()),)
         seen = x.is_nan().fill_null(False).cum_max()
         return (within(pl.when(seen).then(_NAN).otherwise(x.fill_nan(None).cum_max().forward_fill())),)
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (a,), (b,) = old, new
         return (pl.when(b.is_null() | (a >= b)).then(a).otherwise(b),)
 

@@ -15,6 +15,11 @@ import polars as pl
 
 #: Applies an expression within segments of equal groups and blocks.
 Within = Callable[[pl.Expr], pl.Expr]
+#: The fields of a partial, as columns, and their types.
+Exprs = Sequence[pl.Expr]
+Kinds = Sequence[pl.DataType]
+#: The fields of a merged partial.
+Merged = tuple[pl.Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,7 @@ class PairedPartial(Partial):
         """The partial of each single row, given its `row_sql` and the type of that; one expression a field."""
 
     @abstractmethod
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         """Two partials side by side merged; nulls have nothing to give.
 
         Of simultaneous first (or last) values the smaller (larger) is taken, if they go `by_value`.
@@ -78,9 +81,7 @@ class RunningPartial(PairedPartial):
     """A partial that polars can merge from row to row: then the block method needs no pairs."""
 
     @abstractmethod
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         """Each row's partial merged with all before it in its segment.
 
         With `reverse` the rows lie in the reverse order of time.

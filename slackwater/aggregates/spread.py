@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.aggregates.aggregate import AggregateFunction, Call
-from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
+from slackwater.aggregates.partial import Exprs, Kinds, Merged, Partial, RunningPartial, Within, given
 from slackwater.aggregates.types import number_sql
 
 #: By name: whether it is of a sample, and whether it is the root.
@@ -63,9 +62,7 @@ class Moments(RunningPartial):
         there = double.is_not_null()
         return there.cast(pl.Int64), double, pl.when(there).then(double * 0.0)  # NaN stays NaN
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         n, mean, m2 = fields
         # Distances from the first mean of the segment: that one is among the merged, so the square of the mean's
         # own distance is at most n times the variance, and what cancels costs n units in the last place at worst.
@@ -81,9 +78,7 @@ class Moments(RunningPartial):
             within(pl.when(count > 0).then(spread)),
         )
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (m, a, p), (n, b, q) = old, new
         m, n = m.fill_null(0), n.fill_null(0)
         both = m + n

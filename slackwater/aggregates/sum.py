@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import Call, Single
 from slackwater.aggregates.growth import Growth
-from slackwater.aggregates.partial import Partial, RunningPartial, Within, given
+from slackwater.aggregates.partial import Exprs, Kinds, Merged, Partial, RunningPartial, Within, given
 from slackwater.aggregates.types import number_sql
 
 #: The largest decimal, in units of its last digit.
@@ -36,15 +35,11 @@ class Sum(RunningPartial):
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return (argument.cast(_sum_type(kind)),)
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         (x,) = fields
         return (within(pl.when(x.cum_count() > 0).then(x.fill_null(0).cum_sum())),)
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (a,), (b,) = old, new
         return (pl.coalesce(a + b, a, b),)
 
@@ -86,9 +81,7 @@ class CheckedSum(RunningPartial):
     def lift(self, argument: pl.Expr, kind: pl.DataType) -> tuple[pl.Expr, ...]:
         return argument.is_not_null().cast(pl.Int64), argument.cast(_sum_type(kind))
 
-    def running(
-        self, fields: Sequence[pl.Expr], kinds: Sequence[pl.DataType], within: Within, reverse: bool
-    ) -> tuple[pl.Expr, ...]:
+    def running(self, fields: Exprs, kinds: Kinds, within: Within, reverse: bool) -> Merged:
         n, x = fields
         units = x.to_physical().fill_null(0)
         fits = _fit(units.cum_sum(), units.cast(pl.Float64).cum_sum())
@@ -97,9 +90,7 @@ class CheckedSum(RunningPartial):
         total = pl.when(~gone).then(x).fill_null(0).cum_sum()
         return within(n.cum_sum()), within(pl.when(~gone & (n.cum_sum() > 0)).then(total))
 
-    def pair(
-        self, old: Sequence[pl.Expr], new: Sequence[pl.Expr], kinds: Sequence[pl.DataType], by_value: bool
-    ) -> tuple[pl.Expr, ...]:
+    def pair(self, old: Exprs, new: Exprs, kinds: Kinds, by_value: bool) -> Merged:
         (m, a), (n, b) = ((n.fill_null(0), x) for n, x in (old, new))
         units = a.to_physical().fill_null(0), b.to_physical().fill_null(0)
         about = [u.cast(pl.Float64) for u in units]

@@ -51,7 +51,7 @@ def clauses(text: str) -> CallClauses:
     """Take the clauses behind a call from it.
 
     >>> clauses("first(x) IGNORE NULLS FILTER (WHERE y > 1)")
-    Clauses(call='first(x)', order=None, where='y > 1', ignore_nulls=True)
+    CallClauses(call='first(x)', order=None, where='y > 1', ignore_nulls=True)
     """
     tokens = _tokens(text)
     opening = next((n for n, token in enumerate(tokens) if token.token_type is TokenType.L_PAREN), None)

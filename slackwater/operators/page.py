@@ -103,7 +103,7 @@ _DURABLE: dict[str, type[SourceRows] | type[SavedRows]] = {kind.kind: kind for k
 class Page:
     """Rows of one stream that arrived together, with a hidden column of their time in ticks.
 
-    >>> page = Page(Origin("source:s", 3), Saved("pages/1"), at=7)
+    >>> page = Page(Origin("source:s", 3), SavedRows("pages/1"), at=7)
     >>> Page.from_json(page.to_json()) == page
     True
     """
