@@ -1,4 +1,4 @@
-"""Checks how a public function is called, and which words an object has: mistakes are told in our words."""
+"""Checks how a public function is called, and which words an object has: mistakes are explained in our words."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from slackwater.progress.arrival import Arrival
 
 #: Rows of a sample.
 SAMPLE = 1_000
-#: If so many of them come to an operator, one sample will do for the beginning.
+#: If this many rows reach an operator, one sample is enough at the start.
 ENOUGH = 100
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
@@ -73,7 +73,7 @@ class SampleSums:
     def growth(self) -> float | None:
         """Bytes out for each byte in; None where nothing came in.
 
-        That none of so many rows got through does not mean that none ever does: it counts as half a row.
+        If no row of a sample got through, we count half a row: later ones may get through.
         """
         return max(self.left / self.taken, 0.5 / self.taken_rows) if self.taken and self.taken_rows else None
 

@@ -178,7 +178,7 @@ class Queue:
             self._leave_out(ahead)
 
     def _leave_out(self, told: Punctuation) -> None:
-        """Of what is held back, leave out what has been told by now: a heartbeat never goes back."""
+        """Drop held punctuations that are no longer news: a heartbeat never goes back."""
         for entry in self._held:
             if isinstance(entry.element, Punctuation):
                 entry.element = told.joined(entry.element)

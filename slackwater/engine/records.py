@@ -77,7 +77,7 @@ class Measured:
         self.held_share = 0.0
         """Share of the last pages for which it was done."""
         self.longest = 0.0
-        """Seconds of the longest run of late: it fades, too."""
+        """Seconds of the longest recent run: it fades, too."""
 
     def ran(self, run: Ran) -> None:
         """Learn from a run."""

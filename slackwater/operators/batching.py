@@ -19,7 +19,7 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 
-#: Every so many pages the distribution of lateness is looked at, or every so many groups of pages taken as one.
+#: The lateness of rows is measured on one of this many pages, or groups of pages taken as one.
 SKETCH_EVERY = 16
 
 

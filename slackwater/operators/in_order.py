@@ -1,7 +1,7 @@
 """Rows in the order of time, for a sink or behind a union (S1's ordering law; S3's union is a sort-merge).
 
 After a heartbeat h all rows are later than h. So rows up to h + 1 go out, and of equal times none waits for another
-(S3 section 4.1). A row that comes behind the heartbeat could not be put in its place any more: it is late, counted
+(S3 section 4.1). A row that arrives at or below the heartbeat has lost its place: it is late, counted
 and left out, as is a row without a time. Early rows belong to their prod, and pass at once; in the middle of a
 plan, so do those that wait (S5 section 3.3).
 """

@@ -20,9 +20,9 @@ from slackwater.windows.closed import Closed
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.spec import WindowSpec
 
-#: So many sources and windows are counted one by one; the windows are the latest.
+#: How many sources, and how many of the latest windows, are counted one by one.
 MOST = 1_000
-#: So many of them are shown.
+#: How many of them are shown.
 SHOWN = 10
 
 

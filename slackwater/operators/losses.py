@@ -1,4 +1,4 @@
-"""Which rows were lost: so many of each minute of the stream's time, and of each source; the latest are kept."""
+"""How many rows were lost, by minute of the stream's time and by source. The latest minutes are kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
-#: So many pairs of a minute and a source are kept, also in every record of the journal.
+#: How many pairs of a minute and a source are kept, also in every record of the journal.
 MOST = 200
-#: So many of them are shown.
+#: How many of them are shown.
 SHOWN = 30
-#: So many are counted one by one of a page; a burst of a hundred thousand late sources has no use for all of them.
+#: How many of a page are counted one by one: nobody reads a hundred thousand late sources.
 _OF_A_PAGE = 100
 OTHERS = "(others)"
 _MINUTE = 60_000_000

@@ -46,7 +46,7 @@ class NestedAggregate(EarlyRows, WindowAggregate):
         return [] if self._node.over_results else reports
 
     def on_page(self, page: Page, emit: Emit) -> None:
-        """Fold rows in; keep early ones for the prod that comes behind them."""
+        """Fold rows in; keep early ones for the prod that follows them."""
         if page.prod is None:
             super().on_page(page, emit)
         else:

@@ -227,7 +227,7 @@ class Pages:
         self.measure(page)
 
     def sample(self, page: Page, rows: int) -> pa.Table:
-        """Run: at most so many of its rows, with the hidden columns."""
+        """Run: at most this many of its rows, with the hidden columns."""
         return self._run(page, lambda known: self.backend.collect(known, limit=rows))
 
     def payload(self, page: Page, about: int | None = None) -> MaterializedRows:

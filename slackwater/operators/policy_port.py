@@ -8,7 +8,7 @@ from slackwater.operators.operator import Wanted
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.punctuation import Punctuation
 
-#: So many sources are named that hold time back.
+#: How many of the sources that hold time back are named.
 _SLOWEST = 5
 
 
@@ -47,7 +47,7 @@ class PolicyPort:
         return None if tick is None else self.tracker.reaches(tick)
 
     def moves(self, now: int, wanted: Wanted) -> bool:
-        """Whether the policy should be told of the clock: not if that only carries time on for nobody."""
+        """Whether the policy should hear of the clock: not if nobody waits for the time that it would add."""
         if not self.tracker.goes_on:
             return True
         return any(at is not None and at <= now for at in (self.reaches(wanted), self.tracker.wake_at()))

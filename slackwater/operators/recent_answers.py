@@ -16,11 +16,11 @@ from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_CO
 _log = logging.getLogger(__name__)
 #: The name under which a sink shows them among its figures.
 RECENT = "recent"
-#: So many groups are followed: the first that have an answer.
+#: How many groups are followed: the first that have an answer.
 GROUPS = 8
-#: So many windows of them are kept: the latest.
+#: How many windows of each group are kept: the latest.
 WINDOWS = 48
-#: So many answers wait at the most until they are gone through, in so many tables.
+#: How many answers, and how many tables of answers, may wait until we go through them.
 WAITING_ROWS, WAITING_TABLES = 2_000, 64
 
 

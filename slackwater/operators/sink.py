@@ -49,7 +49,7 @@ class HoldsBack(Protocol):
 class Sink(Unary):
     """Numbers the commits of one output and removes punctuations.
 
-    An error of the output is told as the query's: which query, which output, and what to do.
+    An error of the output names the query, the output, and what to do.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import polars as pl
 from slackwater.columns import TIME
 from slackwater.progress.source_numbers import Ints
 
-#: A page falls into about so many cells, and at most into four times as many.
+#: About how many cells a page falls into; at most four times as many.
 _CELLS_PER_PAGE = 16
 _MOST_CELLS = 1024
 #: Slices of a cell are made one when there are this many.

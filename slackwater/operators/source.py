@@ -375,7 +375,7 @@ class Source(Unary):
         self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]
 
     def detach(self) -> None:
-        """Nobody reads it: it need not be told of others any more."""
+        """Nobody reads it any more, so it stops listening to other streams."""
         for other in self._told_by.values():
             other._listeners.pop(self.label, None)
         self.pages.guards.pop(self.label, None)

@@ -2,8 +2,8 @@
 
 A row of time t is alive in [t, t + range). A pair comes out as soon as both rows are there, whatever their order,
 and its time is that of the later one. Time only decides what is needed no more, and which rows have stayed alone.
-A row that comes behind the heartbeat of its input meets the rows that are not past (S4 section 4). A row is past
-when it is needed no more, or, where rows may stay alone, once it has been decided: what has come out alone gets no
+A row that arrives at or below the heartbeat of its input meets the rows that are not past (S4 section 4). A row is
+past when it is needed no more, or, where rows may stay alone, once it has been decided: what has come out alone gets no
 pair. A late row whose own life is decided comes out alone at once if it meets nobody. Lost are rows at or below the
 last instant up to which the other side is past, because partners of theirs may be; these are counted as late.
 """

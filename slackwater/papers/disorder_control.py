@@ -23,13 +23,13 @@ from slackwater.progress.window_losses import WindowLosses
 RECENT = 32
 #: The mean is kept in parts of a tick, so that small pages do not lose its fraction.
 PARTS = 2**16
-#: A refresh waits until so many drops would have been allowed: fewer say little of the share.
+#: A refresh waits until this many drops would have been allowed: fewer say little of the share.
 ENOUGH = 2
 #: A share of nothing forwards the heartbeat by this part of d, one of twice DRATIO delays it by as much.
 STEP = 8
 #: The heartbeat stands while more than this part of DRATIO is lost of all pairs.
 FULL = Fraction(9, 10)
-#: A single refresh delays by at most so many steps.
+#: The most steps by which a single refresh delays.
 STEPS = 4
 
 

@@ -20,7 +20,7 @@ def through(columns: Iterable[tuple[str, str]], below: TimeColumns) -> TimeColum
 
 
 def earlier(columns: TimeColumns, by: int) -> TimeColumns:
-    """The same columns where the time of the row is up to so many ticks later."""
+    """The same columns where the time of the row is later, by up to this many ticks."""
     return {name: (low - by, high) for name, (low, high) in columns.items()}
 
 

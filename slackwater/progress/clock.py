@@ -17,7 +17,7 @@ class Clock(Protocol):
         """Seconds until an instant; None where it only comes when somebody moves the clock."""
 
     def after(self, seconds: float) -> int | None:
-        """The instant that so many real seconds will bring; None where only somebody moves the clock."""
+        """What the clock will say after this many real seconds; None if it moves only by hand."""
 
 
 class SystemClock:
@@ -53,7 +53,7 @@ class SystemClock:
         return max(0.0, (instant - self.now()) / 1e6)
 
     def after(self, seconds: float) -> int | None:
-        """So many seconds from now."""
+        """The clock's time in this many seconds."""
         return self.now() + round(seconds * 1e6)
 
 
@@ -109,7 +109,7 @@ class ReplayClock(ManualClock):
         self._began = (0.0, start)
 
     def go(self, speed: float) -> None:
-        """From now on a real second is so many of this clock's."""
+        """From now on a real second is `speed` seconds of this clock."""
         self._began, self._speed = (self._real(), self._now), speed
 
     def stand(self) -> None:
@@ -128,5 +128,5 @@ class ReplayClock(ManualClock):
         return max(0.0, (instant - self.now()) / 1e6 / self._speed) if self._speed else None
 
     def after(self, seconds: float) -> int | None:
-        """So many seconds of its own, times the speed; None while it stands."""
+        """The clock's time after this many real seconds, at its speed; None while it stands."""
         return self.now() + round(seconds * self._speed * 1e6) if self._speed else None

@@ -74,7 +74,7 @@ class CredibleTime(Restorable):
 
     If time had not advanced for as long as it jumps now, it was a silence, such as a night. The first rows behind
     it are believed at once, unless rows were held back in it or in the silence before. Only times that go on with
-    the clock are told with `at`: sequence numbers stand in a silence.
+    the clock come with `at`: sequence numbers do not move in a silence.
 
     >>> r = CredibleTime()
     >>> for time in range(0, 70, 10):

@@ -97,7 +97,7 @@ class Tracker(Restorable, ABC):
         """A query tells what it made of an admitted page."""
 
     def share(self, known: Known) -> None:
-        """Trackers that are told of the same pages, page by page in turns, may share what they know of them.
+        """Trackers that get the same pages, page by page in turns, may share what they compute of them.
 
         They take turns in the same order at each page, so that what the first has taken in serves the others. Each
         hears the reports of a page before the page arrives.
@@ -113,8 +113,8 @@ class Tracker(Restorable, ABC):
     def reaches(self, tick: int) -> int | None:
         """The instant at which the clock alone carries the heartbeat to a tick that it has not reached.
 
-        None where it never does. A tracker that `goes_on` is told of the clock when that instant has come, or that
-        of `wake_at`, and not before: otherwise every tick would wake the engine for nothing.
+        None where it never does. The source tells a tracker that `goes_on` the clock when that instant has come, or
+        that of `wake_at`, and not before: otherwise every tick would wake the engine for nothing.
         """
         return None
 

@@ -34,7 +34,7 @@ class PathWork:
     width: float | None = None
     """Bytes a row that comes in; None where they are not known."""
     longest: float = 0.0
-    """Seconds of its longest run of late."""
+    """Seconds of its longest recent run."""
 
 
 #: The operators of all plans by label, feeders first. What feeds several is one operator.

@@ -111,7 +111,7 @@ class Strategy(ABC):
         return ""
 
     def learn(self, plan: Plan) -> None:
-        """What operators there are, and what they have cost of late: told now and then, not at each choice."""
+        """The executor reports the operators and their recent costs: now and then, not at each choice."""
         return None
 
     def segment(self, label: str) -> Segment | None:
@@ -139,7 +139,7 @@ class Ordered(Strategy):
 
     def __init__(self, commit_every: int = 64) -> None:
         self.commit_every = commit_every
-        """So many runs may go by while a sender waits for a commit."""
+        """How many runs may pass while a sender waits for a commit."""
 
     @abstractmethod
     def first(self, ready: Sequence[Ready]) -> Ready:

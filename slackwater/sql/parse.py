@@ -236,7 +236,7 @@ class _Statements:
         drain, speed = True, None
         while cursor.word in ("WITHOUT", "SPEED"):
             if cursor.accept("SPEED"):
-                speed = read_share(cursor, "so many seconds in one, as in SPEED 60")
+                speed = read_share(cursor, "seconds of the replay for a real second, as in SPEED 60")
             else:
                 cursor.expect("WITHOUT", "DRAIN")
                 drain = False

@@ -1,4 +1,4 @@
-"""A stream cut into pages by arrival, as a replay cuts it: what policies and windows are told of each page."""
+"""A stream cut into pages by arrival, as a replay cuts it: what policies and windows learn of each page."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 @contextmanager
 def bar(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """Is told what is being done, and how many steps of how many are; shows it on a terminal, and nowhere else."""
+    """A function that takes what is being done, the steps done and all steps. It shows them, on a terminal only."""
     console = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:

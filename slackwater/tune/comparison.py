@@ -1,4 +1,4 @@
-"""The back-test as a whole: which policies are tried on the pages, and what is told of them."""
+"""The back-test as a whole: which policies are tried on the pages, and what the report says of them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _fixed(target: float, exact: int, delay: int, outcome: PolicyOutcome) -> Fix
 
 
 def _lateness(rows: TuneRows, pages: ArrivalPages) -> tuple[tuple[float, float, int], ...]:
-    """Rows by how far they come behind the largest time before their page, in steps that grow with it."""
+    """Rows by how much older they are than the largest time before their page, in steps that grow with it."""
     known = pages.before > MIN_TICK
     before = pl.DataFrame({PAGE: pages.numbers[known], BEFORE: pages.before[known]})
     found = rows.lateness(pages.page, before)

@@ -18,15 +18,15 @@ from slackwater.tune.hindsight import hindsight, needed, written
 from slackwater.tune.outcome import HOUR, PolicyOutcome
 from slackwater.tune.rows import AHEAD, FIRST, HIGH, LAST, LEAST, LOW, Extent
 
-#: A time is corrupt when it is so many times as far off as nine of ten rows are apart, and a day at least.
+#: A time is corrupt when it is off by a day, and by this many times the distance between nine of ten rows.
 FAR, LEAST_FAR = 50, DAY
-#: Sources differ when they are so many deviations apart, and half as far as the rows of one source.
+#: Sources differ when they are this many deviations apart, and half as far as the rows of one source.
 DEVIATIONS, PART = 6 * 1.4826, 0.5
-#: Sources with fewer rows are not judged; so many are named.
+#: Sources with fewer rows are not judged. At most this many are named.
 ENOUGH, NAMED = 20, 4
-#: A source is slow, and its clock not behind, when half of its rows are off by so many times what the quickest are.
+#: A source is slow, and its clock is right, when half of its rows are off by this many times its quickest rows.
 SLOWER = 3
-#: A pause is so many times as long as nine of ten distances between pages, and so many rows should have come in it.
+#: A pause is this many times as long as nine of ten distances between pages, and would have had this many rows.
 PAUSE, MISSED = 4, 20
 #: Where more than this part of the sources has stopped, sources come and go.
 COME_AND_GO = 0.2
@@ -266,6 +266,4 @@ def _bad_hours(seen: Findings) -> Iterator[Finding]:
 def _in_order(seen: Findings) -> Iterator[Finding]:
     delays, _ = needed(seen.pages)
     if not delays.any():
-        yield Finding(
-            "in order", "No row comes behind a window that has ended: a delay of 0 seconds loses nothing."
-        )
+        yield Finding("in order", "No row arrives after its window has ended: a delay of 0 seconds loses nothing.")

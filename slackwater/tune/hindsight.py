@@ -19,7 +19,7 @@ _UNITS = (
     *(_HOUR, 10 * _MINUTE, _MINUTE, 10 * _SECOND, _SECOND),
     *(100 * _MILLISECOND, 10 * _MILLISECOND, _MILLISECOND),
 )
-#: A delay is written in a unit that goes into it so many times at least, so it is at most 2 % longer than needed.
+#: A delay is written in a unit of which it has at least this many, so rounding makes it at most 2 % longer.
 _PARTS = 50
 
 

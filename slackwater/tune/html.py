@@ -19,7 +19,7 @@ _SPANS = tuple(
     )
 )
 _STEPS = tuple(length / SECOND for length in (*NICE, 14 * DAY, 30 * DAY, 100 * DAY, 365 * DAY, 1_000 * DAY))
-#: A plot of heartbeats ends where it would else be so many times as high as three of four values are.
+#: A plot of heartbeats is cut off if its top is this many times as high as three of four values.
 _FAR, _HIGHEST = 20, 5
 _STYLE = files("slackwater.tune").joinpath("report.css").read_text(encoding="utf-8")
 _COLOURS = "".join(

@@ -11,15 +11,15 @@ from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK
 from slackwater.tune.arrival_pages import ArrivalPages
 
-#: The worst stretch is one of so many pages, as in `drop_ratio`.
+#: Pages of a stretch, when we look for the worst one; as in `drop_ratio`.
 STRETCH = 100
 HOUR, DAY = 3_600_000_000, 86_400_000_000
-#: Windows that ended so many times as long before the first page as all pages last, and a day, are not judged.
+#: Windows are not judged if they ended long before the first page: a day, and this many times the whole stream.
 LONG_BEFORE = 10
 
 
 def worst_share(lost: Ints, pairs: Ints, stretch: int) -> float:
-    """The largest share lost in any stretch of so many pages.
+    """The largest share lost in any stretch of pages.
 
     >>> worst_share(np.array([0, 2, 0, 1]), np.array([4, 4, 4, 4]), 2)
     0.25
@@ -101,7 +101,7 @@ class PolicyOutcome:
 
     @property
     def worst(self) -> float:
-        """The largest share lost in any stretch of so many pages."""
+        """The largest share lost in any stretch of pages."""
         return worst_share(self.lost, self.pages.all_pairs, STRETCH)
 
     def waits(self) -> Ints:

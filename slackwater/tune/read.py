@@ -17,7 +17,7 @@ from slackwater.progress.time import FIRST_TIME, LAST_TIME
 from slackwater.tune.rows import ARRIVAL, Extent, FrameRows, TuneRows
 from slackwater.windows.kernel import source_text
 
-#: Whole numbers since 1970: a median of at least so many is in this unit, in microseconds. 10**8 seconds is 1973.
+#: Units of whole numbers since 1970, in microseconds, by the least median that has the unit. 10**8 seconds is 1973.
 _UNITS = ((10**17, "nanoseconds", 1e-3), (10**14, "microseconds", 1.0), (10**11, "milliseconds", 1e3))
 _SECONDS = (10**8, "seconds", 1e6)
 

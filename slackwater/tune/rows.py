@@ -60,7 +60,7 @@ class TuneRows(Protocol):
         """ROWS, DELAYS, LEAST, MOST, AHEAD and FIRST, LAST arrival, of all rows that have a time or by SOURCE."""
 
     def lateness(self, page: int, before: pl.DataFrame) -> pl.DataFrame:
-        """LATENESS and ROWS: how far rows come behind the largest time before their page (PAGE, BEFORE).
+        """LATENESS and ROWS: how much older rows are than the largest time before their page (PAGE, BEFORE).
 
         LATENESS is the number of STEPs; null for rows that are not late.
         """

@@ -131,7 +131,7 @@ class GivenWindows(SourceTable):
     def lost_by_window(
         self, sources: list[str], first: Ints, last: Ints, rows: Ints, most: int
     ) -> list[tuple[int, int]]:
-        """Of entries with so many rows each: the latest given windows, at most so many, and the rows lost to each.
+        """For entries and the rows of each: at most `most` of the latest given windows, and the rows lost to each.
 
         >>> given = GivenWindows()
         >>> given.add(["a", "a", "b"], np.array([3, 4, 4]))

@@ -24,7 +24,7 @@ _BEFORE, _AFTER = "__before", "__after"
 #: Appended partials are merged into the base once there are this many pieces, or more rows than the base has.
 _MOST_PIECES = 64
 _SMALL = 20_000
-#: Panes further apart than so many windows are laid apart: polars goes through every window between them.
+#: Panes further apart than this many windows are merged apart: polars visits every window between two panes.
 _LONG_GAP = 1_000_000
 
 

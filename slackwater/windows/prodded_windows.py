@@ -56,7 +56,7 @@ class ProddedWindows:
         return ends(self._specs, low, high)
 
     def note(self, after: int | None, until: int, waiting: int) -> None:
-        """A prod passes so many elements that wait."""
+        """A prod passes this many elements that wait."""
         self._uncut.append((self._taken + waiting, MIN_TICK if after is None else after, until))
         self._cut()
 

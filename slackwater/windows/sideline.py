@@ -31,5 +31,5 @@ def sideline(ratio: int = 4) -> Sideline:
             one page in so many); in a lull all are worked off.
     """
     if isinstance(ratio, bool) or not isinstance(ratio, int) or ratio < 2:
-        raise QueryError(f"sideline(ratio={ratio!r}): one sidelined row in so many, 2 at least, as in ratio=4")
+        raise QueryError(f"sideline(ratio={ratio!r}): write 2 or more, as in ratio=4 for one sidelined row in four")
     return Sideline(ratio)

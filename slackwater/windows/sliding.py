@@ -109,7 +109,7 @@ def _dense(keys: pl.Series) -> tuple[pl.Series, Ints] | None:
 
 
 def _doubled(kernel: PaneKernel, grid: pl.DataFrame, groups: int) -> pl.DataFrame:
-    """From each pane on the merge of as many as a window has, where there are so many."""
+    """The merge of a window's panes, from each pane on that has enough panes after it."""
     merges = _merges(kernel, grid.schema)
     span, count = kernel.spec.panes_per_window, grid.height // groups
     made, reach, far = None, 0, 1

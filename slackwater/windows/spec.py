@@ -174,7 +174,7 @@ class WindowSpec:
         return self.bounds(self.last_closed(Heartbeat(tick - 1)) + 1)[1] - 1
 
     def rows_by_window(self, panes: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """Of panes with so many rows each: the last ticks of all windows that cover one, and the rows of each.
+        """For panes and the rows of each: the last ticks of the windows that cover one, and the rows of each.
 
         >>> last_ticks, pairs = WindowSpec(range=20, slide=10).rows_by_window(np.array([0, 1]), np.array([3, 5]))
         >>> last_ticks.tolist(), pairs.tolist()

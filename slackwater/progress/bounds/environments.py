@@ -26,7 +26,7 @@ from slackwater.progress.source_numbers import (
 
 T = TypeVar("T")
 
-#: A closure that is not idempotent is stored as a matrix only for so many sources.
+#: The most sources for which a closure that is not idempotent is stored as a matrix.
 STORED = 64
 
 
@@ -91,7 +91,7 @@ class PerSource(ABC):
         return self._values.astype(np.float64)
 
     def repeated(self, n: int) -> Self:
-        """So many sources, named by their numbers, that all have the values of the first."""
+        """Bounds for `n` sources, named by their numbers, that all have the values of the first."""
         other = copy(self)
         for cached in ("kinds", "span", "_common_rate"):
             other.__dict__.pop(cached, None)

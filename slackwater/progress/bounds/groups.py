@@ -13,7 +13,7 @@ from slackwater.progress.bounds.environments import PerSource
 from slackwater.progress.bounds.skew import Block, BoundSet, Pair, SkewBounds, SkewMatrix, irredundant
 from slackwater.progress.source_numbers import Ints, index_of
 
-#: Of a group's bound at most so many pairs are kept; leaving one out makes a heartbeat later, never wrong.
+#: How many pairs of a group's bound are kept. Leaving one out makes a heartbeat later, never wrong.
 STEPS = 64
 _NEVER = 2**62
 

@@ -16,7 +16,7 @@ from slackwater.progress.ring import Ring
 from slackwater.progress.source_numbers import Ints, index_of, lowered, whole
 from slackwater.progress.time import MIN_TICK
 
-#: Without a chosen unit, the ring gets at most so many cells a stream, and about so many in all (8 bytes each).
+#: If the user chose no unit: the most cells of a stream in the ring, and about how many in all (8 bytes each).
 CELLS, CELLS_IN_ALL = 1024, 2**20
 
 

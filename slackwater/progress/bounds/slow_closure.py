@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def told_if_slow(sources: range) -> Iterator[int]:
-    """The sources one by one; if what is done with them takes long, that is told once."""
+    """The sources one by one. If the work on them takes long, a warning says so once."""
     began, told = perf_counter(), False
     for done, source in enumerate(sources):
         if done and not told and perf_counter() - began > LONG:

@@ -18,9 +18,9 @@ from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.time import MIN_TICK
 
-#: So many sources are told apart when they are discovered; further ones have the heartbeat of those not seen yet.
+#: How many discovered sources have heartbeats of their own. Further ones have that of sources not seen yet.
 MOST = 100_000
-#: Of so many sources `metrics` says that they hold time back.
+#: How many of the sources that hold time back `metrics` names.
 SHOWN = 5
 
 
@@ -116,7 +116,7 @@ class KnownSources(StreamTracker):
         return numbers[known], page.rows[known], page.highest[known]
 
     def state(self) -> dict[str, Any]:
-        """The names are the policy's, and not kept; whether they are still the same can be told."""
+        """The names are the policy's: only a checksum of them is kept."""
         return {**super().state(), "sources": self._digest}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class DiscoveredSources(KnownSources):
 
     It is what holds time back for sources that nobody has seen: beyond those with a name there is always at least
     one slot without. It has the heartbeat of every source that has not sent yet, takes part in the least of all,
-    and is where a new name begins. `build` makes a generator for so many slots.
+    and is where a new name begins. `build` makes a generator for a number of slots.
     """
 
     def __init__(self, build: Callable[[int], HeartbeatGenerator], slots: int = 16) -> None:

@@ -16,9 +16,9 @@ from slackwater.progress.time import MIN_TICK
 PARTS = 2**20
 #: Stands for W = ∞.
 NEVER = 2**62
-#: Adaptive adaptivity: exceeded again before so many windows have passed, W is doubled;
+#: Adaptive adaptivity: W is doubled if the estimate is exceeded again within this many windows.
 OFTEN = 4
-#: decreased in so many windows one after the other, it is halved;
+#: W is halved if the estimate falls in this many windows in a row.
 LONG = 8
 #: and it stays within this factor of what was asked for.
 FURTHEST = 16

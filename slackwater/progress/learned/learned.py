@@ -23,11 +23,11 @@ from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.source_numbers import LARGEST, Ints, whole
 from slackwater.progress.time import MIN_TICK, Span, TimeDomain, microseconds
 
-#: Up to so many sources, the skew between each two of them is estimated; more are grouped.
+#: The most sources for which the skew between every two is estimated. More are grouped.
 SOURCES = 32
-#: So many groups, unless the user says otherwise; with a unit of a second the last begins at 48 days.
+#: How many groups, unless the user says otherwise. With a unit of a second the last begins at 48 days.
 GROUPS = 24
-#: No more than so many units in tmax: an estimator keeps n² × tmax numbers.
+#: The most units in tmax: an estimator keeps n² × tmax numbers.
 MOST_UNITS = 100
 
 
@@ -101,8 +101,8 @@ def learned(
     At first nothing is known: the first page passes for all there is up to its largest time. What comes behind is
     late, once. `initial` starts from a guess instead.
 
-    Up to 32 sources are told apart. When there are more (or with `groups`) they are grouped by how far they lag
-    (section 5.2), and skew is estimated between groups.
+    Up to 32 sources have estimates of their own. When there are more (or with `groups`) they are grouped by
+    how far they lag (section 5.2), and skew is estimated between groups.
 
     >>> t = learned(window=None).tracker(TimeDomain.SEQUENCE)
     >>> def page(lowest, highest):
@@ -120,7 +120,7 @@ def learned(
         timeout: after so long a silence of *all* sources, what was seen is taken to be all (section 3.4). Learned
             bounds always need one; None leaves the last windows open until something comes.
         adaptive: let W itself move ('adaptive adaptivity').
-        groups: group the sources from the start, in so many groups; 1 for one heartbeat for all.
+        groups: group the sources from the start, into this many groups; 1 for one heartbeat for all.
         initial: what every estimate starts from, a stretch of the stream's own time. By default each source is
             taken to be sorted, and two of them as far apart as they are when first seen. Figure 4 has 0.
         idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.

@@ -18,7 +18,7 @@ from slackwater.progress.time import MIN_TICK
 
 ALL, MISSING = "__all", "__missing"
 _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY = "__low", "__high", "__above", "__below", "__said", "__only"
-#: A glance is at so many rows at the most, by one of these shares: each has a plan of its own, to be compiled.
+#: The most rows of a glance. It samples one of these shares: each share has a plan that Spark compiles.
 _GLANCE, _SHARES, _SEED = 100_000, (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256), 1
 COLUMNS = (ALL, MISSING, _LOW, _HIGH, _ABOVE, _BELOW, _SAID, _ONLY)
 
@@ -67,7 +67,7 @@ def read_sketch(seen: str | None) -> bytes | None:
 
 
 def glance(rows: DataFrame, about: int) -> bytes | None:
-    """One job: the sketch of the times of about so many rows, or of some of them; None if none of these has one."""
+    """One job: the sketch of the times of a sample of about this many rows; None if no row of it has a time."""
     share = next((s for s in _SHARES if about * s <= _GLANCE), _SHARES[-1])
     some = rows if share == 1 else rows.sample(share, _SEED)
     found: bytes | None = some.agg(sketch_column()).toArrow()["sketch"][0].as_py()

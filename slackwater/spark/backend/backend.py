@@ -54,9 +54,9 @@ T = TypeVar("T")
 SORTED = "sorted"
 #: Folder of the pages that are safe before they are taken; see `Spool`.
 SPOOL = "spool"
-#: Pages are taken together up to so many bytes of partials.
+#: Bytes of partials up to which pages are taken together.
 _MOST_PARTIALS = 256 << 20
-#: So many sets of queries over the same rows are remembered.
+#: How many sets of queries over the same rows are remembered.
 _MOST_WIDE = 64
 
 
@@ -113,7 +113,7 @@ class SparkBackend:
 
     @contextmanager
     def writing(self, place: StorageDir) -> Iterator[None]:
-        """Inside, Spark writes rows to a place; at the end they are on the disk. Faults of storage are told."""
+        """Inside, Spark writes rows to a place; at the end they are on the disk. It explains faults of storage."""
         with spark_errors_explained("write", place):
             yield
         self.disk.force_tree(place.path, self.root.path)
@@ -148,7 +148,7 @@ class SparkBackend:
 
     @property
     def sessions(self) -> list[SparkSession]:
-        """The user's session and all its copies: what one of them shall know, all must be told."""
+        """The user's session and all its copies: a setting or function for one is given to all."""
         return [self._user, self.spark, *self.readers.values()]
 
     # --- pages at work
@@ -321,12 +321,12 @@ class SparkBackend:
 
     @cached_property
     def cores(self) -> int:
-        """In so many parts the files of a page are read side by side."""
+        """How many parts of a page's files are read side by side."""
         return min(self.spark.sparkContext.defaultParallelism, MOST_PARTS)
 
     @cached_property
     def _most_partials(self) -> int:
-        """Bytes that one fold may bring to the driver, which may be told to take less."""
+        """Bytes that one fold may bring to the driver; `spark.driver.maxResultSize` may allow less."""
         conf: Any = self.spark.sparkContext._jsc.sc().conf()
         allowed = conf.getSizeAsBytes("spark.driver.maxResultSize", "1g")
         return min(allowed // 2, _MOST_PARTIALS) if allowed else _MOST_PARTIALS

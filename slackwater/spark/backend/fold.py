@@ -22,7 +22,7 @@ SPREAD = 3 * 2**16 + 1
 
 
 def spread_of(width: int) -> int:
-    """What panes of so many ticks may be multiplied by: the product must fit into 64 bits.
+    """The factor for the numbers of panes of this length: the product must fit into 64 bits.
 
     >>> spread_of(10_000_000), spread_of(10)
     (196609, 1)

@@ -30,7 +30,7 @@ class TaskLayout:
     SMALL = 100_000
     LOOK_AGAIN = 32
     PATIENCE = 8
-    """So many pages of several files go in parts before another way is tried: on few cores none is better."""
+    """How many pages are read in parts before another way is tried: on few cores none is better."""
 
     def __init__(self) -> None:
         self._pages = 0
@@ -46,7 +46,7 @@ class TaskLayout:
         return self._rows > self.SMALL
 
     def way(self, files: int = 1) -> Layout:
-        """How to work on the next page, taken to be like the last, if it can be cut into so many files."""
+        """How to work on the next page, if it is like the last one and can be cut into this many files."""
         if not self.large:
             return Layout.ONE
         several = files > 1
@@ -69,7 +69,7 @@ class TaskLayout:
             self._cost[key] = min(seconds / rows, 1.05 * self._cost.get(key, float("inf")))
 
     def folded(self, files: int, size: float) -> None:
-        """A page of so many files came down to so many bytes."""
+        """Learn how many bytes a page of this many files came down to."""
         self.partials_a_file = max(round(size / files), self.partials_a_file * 9 // 10)
 
 

@@ -21,9 +21,9 @@ from slackwater.errors import QueryError
 
 MEMORY = 512 * 2**20
 DISK = 32 * 2**30
-#: So many pages of a stream may wait, also such as take no room because they are files of the user.
+#: How many pages of a stream may wait, those included that are files of the user and take no room.
 MOST_PAGES = 256
-#: After so many bytes that were handed to Java, Python looks for what it needs no more.
+#: Bytes handed to Java after which Python collects its garbage.
 LENT = 32 * 2**20
 _UNITS = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 

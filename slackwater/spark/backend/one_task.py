@@ -1,7 +1,7 @@
 """Jobs of one task each, which spares the shuffle.
 
 Rows that Spark hands over are brought into one partition by `coalesce`. That cuts the generated code in two, and
-each row is written and read between its halves. A scan of files can be told to be one task by itself (since Spark
+each row is written and read between its halves. A scan of files can be made one task by a setting (since Spark
 4.3), if nothing but filters, projections and copies of rows lies between it and the aggregate; else Spark shuffles.
 """
 
@@ -42,7 +42,7 @@ def can_scan_in_one(spark: SparkSession) -> bool:
 
 
 def reader_of(spark: SparkSession, files: int) -> SparkSession:
-    """A copy of a session that may scan so many files in one task; Spark asks the session that reads them."""
+    """A copy of a session that may scan this many files in one task; Spark asks the session that reads them."""
     copy = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
     if can_scan_in_one(copy):
         copy.conf.set(f"{_SINGLE}maxNumFiles", files)
@@ -51,7 +51,7 @@ def reader_of(spark: SparkSession, files: int) -> SparkSession:
 
 @contextmanager
 def in_one_task(spark: SparkSession, scanned: bool) -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Inside, a job over what this makes of some rows is one task. `scanned` says that Spark can be told so."""
+    """Inside, a job over what this makes of some rows is one task. `scanned`: Spark's scan itself can be one task."""
     if not scanned:
         yield lambda rows: rows.coalesce(1)
         return

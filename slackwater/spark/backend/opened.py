@@ -64,7 +64,7 @@ class LocationRows:
     reference: RowLocation | None = None
     """Where the rows lie, if that is where a source has them."""
     scanned: bool = False
-    """Whether Spark can scan the files of the rows in one task, if it is told so."""
+    """Whether Spark can scan the files of the rows in one task on request."""
     part: Callable[[RowLocation], DataFrame] | None = None
     """What reads a part of the reference."""
     counter: Counter | None = None
@@ -84,7 +84,7 @@ class LocationRows:
         return 1 if self.reference is None or self.kept else self.reference.pieces
 
     def parts(self, count: int) -> list[Callable[[], DataFrame]] | None:
-        """What gives the rows in so many parts; None if they cannot be cut."""
+        """What gives the rows in `parts` parts; None if they cannot be cut."""
         if self.reference is None or self.part is None:
             return None
         return [partial(self.part, part) for part in self.reference.cut(count)]

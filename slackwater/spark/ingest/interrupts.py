@@ -1,4 +1,4 @@
-"""Ctrl-C while a program waits: what is under way is finished and committed, and the program is told how to go on.
+"""Ctrl-C while a program waits: what is under way is finished and committed, and the message says how to go on.
 
 PySpark's own handler would cancel the Spark job of a page, and end its query with an error. And an exception in the
 middle of a call to Java breaks the connection. So the handler here only notes the wish; those who wait look at it

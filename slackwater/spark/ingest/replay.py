@@ -270,7 +270,7 @@ def check_speed(speed: float | None, replay: bool) -> None:
     if speed is None:
         return
     if isinstance(speed, bool) or not isinstance(speed, (int, float)) or not 0 < speed < math.inf:
-        raise QueryError(f"speed={speed!r}: so many seconds of the replay in one, as in speed=60")
+        raise QueryError(f"speed={speed!r}: write seconds of the replay for a real second, as in speed=60")
     if not replay:
         raise QueryError("speed= is for replays; the rows of a streaming DataFrame arrive when they come")
 

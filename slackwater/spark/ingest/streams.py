@@ -119,7 +119,7 @@ class Ingest:
         """Whether the stream is being read."""
         try:
             return self.query is not None and self.query.isActive
-        except JAVA_ERRORS:  # what has happened is told by `error`
+        except JAVA_ERRORS:  # `error` says what has happened
             return False
 
     def wait(self, enough: Callable[[], bool]) -> bool:

@@ -25,7 +25,7 @@ from slackwater.windows.results import KIND
 
 _log = logging.getLogger(__name__)
 
-#: So many bytes of results are kept in memory.
+#: Bytes of results that are kept in memory.
 MOST_BYTES = 256 * 2**20
 #: A table has some KB beside its rows, so as many tables become one if they are small.
 _TABLES = 256

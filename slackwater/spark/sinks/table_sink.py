@@ -23,7 +23,7 @@ from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.sinks.result_rows import ResultColumns
 from slackwater.spark.storage.storage_dir import StorageDir
 
-#: Rows are written at once when so many bytes are held.
+#: Bytes of held rows at which they are written at once.
 MOST_HELD = 64 * 2**20
 _HELD = "held"
 

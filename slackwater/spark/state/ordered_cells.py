@@ -135,7 +135,7 @@ class OrderedCells(SidesInCells):
         return found.join(old, both, "left_anti")
 
     def _together(self) -> Column:
-        """A row that so many others of its instant have followed is never alive."""
+        """A row is never alive if this many rows of its instant follow it."""
         alive = [f"{of_side(side, TIME)} < {of_side(side, UNTIL)}" for side in (0, 1)]
         return self._made.together() & F.expr(" AND ".join(alive))
 

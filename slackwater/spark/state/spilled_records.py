@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
     from slackwater.spark.backend.work import PageJobs
 
-#: A cell has about so many rows; a page falls into at most so many cells.
+#: About how many rows a cell has, and the most cells that a page falls into.
 _CELL_ROWS = 500_000
 _MOST_CELLS = 200
 #: Results of fewer rows than this go on as a table, of more as files.
 _FEW = 200_000
-#: So many changes of the window buffer are kept beside the whole of it, and twice what it holds.
+#: How many changes of the window buffer are kept beside the whole of it, and twice what it holds.
 _FEW_CHANGES = 200_000
 
 

@@ -18,7 +18,7 @@ from slackwater.windows.per_row.scans import fold, lift, pair, partial_columns, 
 from slackwater.windows.runs import Bools, by_code, gather, spread, starts
 
 _RUN = "__run"
-#: So many groups may be known of that have no row left.
+#: How many groups without a row may stay in the table of groups.
 _FEW_GROUPS = 1024
 
 

@@ -12,7 +12,7 @@ from slackwater.windows.runs import gather, grown
 
 CODE = "__code"
 
-#: A chunk is merged with the one behind it unless it is so many times as large: few chunks, few copies of a row.
+#: A chunk is merged with the next unless it is this many times as large: few chunks, few copies of a row.
 _RATIO = 4
 _SLACK = 4096
 

@@ -71,7 +71,7 @@ class Files:
         return replace(self, paths=paths, bytes=sum(files.bytes for files in every))
 
     def cut(self, parts: int) -> list[Files]:
-        """The same files in so many parts, one after another, about as many in each; not more parts than files."""
+        """The same files in `parts` parts, in order, about as many in each; not more parts than files."""
         ends = [len(self.paths) * n // parts for n in range(parts + 1)]
         paths = [self.paths[start:end] for start, end in pairwise(ends) if start < end]
         return [replace(self, paths=mine, bytes=self.bytes * len(mine) // len(self.paths)) for mine in paths]

@@ -49,7 +49,7 @@ _STREAMING = {
 }
 #: Sources that Spark reads in its old way, which makes an object of each row and takes it apart again.
 _OLD_WAY = "spark.sql.sources.useV1SourceList"
-#: So many rows are worth a job of their own.
+#: The least rows that are worth a job of their own.
 _PIECE = 100_000
 _LOST = re.compile(
     r"KAFKA_DATA_LOSS|OffsetOutOfRange|UnknownTopicOrPartition|UnknownTopicId|data may have been lost|"
@@ -108,7 +108,7 @@ class Offsets:
         return Offsets(ranges, sum(some.pieces for some in every))
 
     def cut(self, parts: int) -> list[Offsets]:
-        """The same rows in at most so many parts, each of about as many offsets."""
+        """The same rows in at most `parts` parts, each of about as many offsets."""
         share = -(-_rows(self.ranges) // parts)
         made, room = [list[Range]()], share
         for topic, partition, start, end in self.ranges:

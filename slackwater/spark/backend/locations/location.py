@@ -34,7 +34,7 @@ class RowLocation(Protocol):
 
     @property
     def scanned(self) -> bool:
-        """Whether they are files, which Spark can scan in one task if it is told so."""
+        """Whether they are files, which Spark can scan in one task on request."""
 
     def alike(self, other: Self) -> bool:
         """Whether others can be read together with them."""
@@ -43,7 +43,7 @@ class RowLocation(Protocol):
         """These, then others that are alike."""
 
     def cut(self, parts: int) -> Sequence[Self]:
-        """The same rows in at most so many parts, about equal ones."""
+        """The same rows in at most `parts` parts, about equal ones."""
 
     def read(self, stream: Callable[[], DataFrame], reader: SparkSession, spark: SparkSession) -> DataFrame:
         """The rows in a session of ours, read by the settings of the user's; `stream` gives what was declared."""
@@ -64,7 +64,7 @@ class Finder(Protocol):
 
 @contextmanager
 def source_errors_explained(reference: RowLocation | None) -> Iterator[None]:
-    """Inside, rows are read by reference: an error that is about them is told in our words."""
+    """Inside, rows are read by reference: errors about them are explained in our words."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
