@@ -51,7 +51,7 @@ def reader_of(spark: SparkSession, files: int) -> SparkSession:
 
 @contextmanager
 def in_one_task(spark: SparkSession, scanned: bool) -> Iterator[Callable[[DataFrame], DataFrame]]:
-    """Inside, a job over what this makes of some rows is one task. `scanned`: Spark's scan itself can be one task."""
+    """Inside, a job over what this makes of some rows is one task. `scanned`: the scan itself can be one task."""
     if not scanned:
         yield lambda rows: rows.coalesce(1)
         return

@@ -135,7 +135,7 @@ class OrderedCells(SidesInCells):
         return found.join(old, both, "left_anti")
 
     def _together(self) -> Column:
-        """A row is never alive if this many rows of its instant follow it."""
+        """A row is never alive if a whole window of rows of its own instant follows it."""
         alive = [f"{of_side(side, TIME)} < {of_side(side, UNTIL)}" for side in (0, 1)]
         return self._made.together() & F.expr(" AND ".join(alive))
 
