@@ -29,7 +29,7 @@ class Admission:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.number = 0
-        """Of the last admission."""
+        """The number of the last admission."""
         self.pages = 0
         """Pages let in."""
         self.consumed: Mapping[str, int] = {}

@@ -26,7 +26,7 @@ class Backlog:
         self._graph = graph
         self._pages = pages
         self._folders = set[str]()
-        """Of pages that wait, or have waited, and of rows for sinks."""
+        """Folders of pages that wait or have waited, and of rows for sinks."""
 
     def keep(self, page: Page) -> None:
         """Rows may lie in files already, which have to go some day."""
@@ -34,7 +34,7 @@ class Backlog:
             self._folders.add(page.folder)
 
     def record(self) -> dict[Place, list[dict[str, Any]]]:
-        """All that waits, as JSON values by arc; the rows of pages are saved first."""
+        """All waiting elements as JSON values, by arc; the rows of pages are saved first."""
         self._save()
         return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if q.waiting}
 

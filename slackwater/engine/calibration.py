@@ -94,7 +94,7 @@ class Calibration:
         self.of = {label: seen for label, seen in self.of.items() if label in self._graph}
 
     def worked(self, seconds: float) -> None:
-        """So much time has gone into work."""
+        """Add seconds of work."""
         self._worked += seconds
 
     def look(self, source: Node) -> None:

@@ -20,7 +20,7 @@ from slackwater.progress.punctuation import Punctuation
 
 @dataclass
 class Refusal:
-    """What the sinks of a query have not taken, and why."""
+    """Emissions that the sinks of a query did not accept, and the error."""
 
     error: Exception
     unwritten: list[Emission] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Commits:
         self._everything = False
         self.feedback = Feedback()
         self.on_refused: Callable[[dict[str, Refusal]], None] | None = None
-        """Told of the sinks that could not be written; without it their error is raised."""
+        """Called with the sinks that could not be written; without it their error is raised."""
         backlog.sweep(records[-1] if records else Record(0, whole=True), self._aside)
 
     # --- what an earlier process had written

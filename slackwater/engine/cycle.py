@@ -52,7 +52,7 @@ class Cycle:
         """Runs since then."""
         self.runs = 0
         self._ticked: dict[Clock, int] = {}
-        """What each clock said when operators were last told of it."""
+        """The time of each clock when operators last heard of it."""
         self.choices: deque[Choice] = deque(maxlen=MOST_CHOICES)
         """The last ones, for people."""
         self.on_ran: Callable[[Ran], None] = lambda run: None
@@ -71,11 +71,11 @@ class Cycle:
         self._ticked = {clock: clock.now() for clock in self._graph.clocks}
 
     def looked_at(self, clock: Clock) -> int:
-        """What a clock said when operators were last told of it."""
+        """The time of a clock when operators last heard of it."""
         return self._ticked.get(clock, MIN_TICK)
 
     def committed(self) -> None:
-        """All that has happened is safe."""
+        """A commit is done: everything so far is durable."""
         self.dirty, self.uncommitted, self._committed = False, 0, self.stopwatch()
         self._ready.forget()
         self.demand.look_again()

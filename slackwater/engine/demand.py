@@ -50,12 +50,12 @@ class Demand:
         self._graph = graph
         self._enabling = enabling
         self._turns: dict[Clock, int] = {}
-        """Of punctuation at regular intervals: the last turn of each clock."""
+        """The last turn of each clock, where sources punctuate at regular intervals."""
         self._changed = graph.observe()
         self._changes = -1
-        """Of the graph, when it was last looked at as a whole."""
+        """`Graph.changes` when all ways were last found."""
         self._ways: dict[Node, DemandPath] = {}
-        """Of the operators that hold something."""
+        """The ways back from the operators that hold something."""
         self._passing: dict[Node, set[Node]] = {}
         """For each node the operators whose demands pass it."""
         self._asked: dict[Node, dict[Node, Wanted]] = {}
@@ -294,7 +294,7 @@ def _as_far_as(held: int) -> Wanted:
 
 
 def _least_of(wants: list[Wanted]) -> Wanted:
-    """What is wanted first by some of them."""
+    """The earliest time that one of them wants."""
     if len(wants) == 1:
         return wants[0]
     return lambda tick: min((found for wanted in wants if (found := wanted(tick)) is not None), default=None)

@@ -1,4 +1,4 @@
-"""What an operator's failure is: an error, and the operator at which it came up."""
+"""The failure of an operator: an error, and the operator at which it came up."""
 
 from __future__ import annotations
 

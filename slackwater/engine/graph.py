@@ -53,7 +53,7 @@ class Node:
     outputs: dict[str, list[Arc]] = field(default_factory=dict)
     """Arcs that leave, by port."""
     times: dict[str, Punctuation] = field(default_factory=dict)
-    """How far time has come on each port: what has been said there."""
+    """How far time has come on each port, by the punctuations sent there."""
     queries: set[str] = field(default_factory=set)
     """The queries that it works for."""
     watchers: list[Node] = field(default_factory=list)

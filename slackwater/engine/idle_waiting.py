@@ -23,7 +23,7 @@ class IdleWaiting:
     since: int | None = None
     """When the spell under way began."""
     ticks: int = 0
-    """Of the spells that are over."""
+    """Time of the waits that are over."""
 
     def note(self, waits: bool, now: int) -> None:
         """From this instant on it waits so, or does not."""

@@ -24,7 +24,7 @@ class InputManager:
         self.heartbeats = heartbeats
         self._graph = graph
         self._changes = 0
-        """Of the graph, when labels were last assigned."""
+        """`Graph.changes` when labels were last assigned."""
         self._went_by: dict[str, float | None] = {}
         """The selectivities that they were assigned by."""
 

@@ -45,7 +45,7 @@ class Record:
     """Number of the last admission."""
     emissions: list[Emission] = field(default_factory=list)
     aside: list[Record] = field(default_factory=list)
-    """Of a whole record: what is kept of queries that were stopped or have failed, until they are back."""
+    """In a whole record: the states of queries that were stopped or have failed, until they are back."""
 
     def part(self, labels: Set[str]) -> Record:
         """What it says of these operators."""

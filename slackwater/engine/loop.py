@@ -50,7 +50,7 @@ class Loop:
         return self.post(command).result()  # type: ignore[return-value]
 
     def interrupt(self, command: Callable[[], T]) -> T:
-        """The same, without waiting for the end of a backlog."""
+        """Run a command between two runs of operators, not behind a backlog."""
         return self.post(command, urgent=True).result()  # type: ignore[return-value]
 
     def post(self, command: Callable[[], object], urgent: bool = False) -> Future[object]:

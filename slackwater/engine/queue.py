@@ -89,7 +89,7 @@ class Queue:
         """Whether what is held back has changed since time was told of ahead of it."""
         self.time = Punctuation.NONE
         self.taken: Entry | None = None
-        """What was taken last: what follows from it belongs to the same admission."""
+        """The element that was taken last: its results belong to the same admission."""
         self.prods = 0
         """How many prods wait."""
         self.on_change: Callable[[], None] = lambda: None
@@ -99,12 +99,12 @@ class Queue:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        """All that waits, also what is held back."""
+        """All elements that wait, those held back included."""
         return chain(self._entries, self._held)
 
     @property
     def held(self) -> Sequence[Entry]:
-        """What is held back, in order."""
+        """Elements that are held back, in order."""
         return self._held
 
     @property
@@ -221,7 +221,7 @@ class Queue:
         return entry
 
     def exchange(self, entry: Entry, page: Page) -> None:
-        """The same page, its rows somewhere else, waits in the place of one."""
+        """Replace a waiting page by the same page with its rows elsewhere."""
         self._pages.hold(page)
         self._pages.release(entry.page)
         entry.element = page
@@ -235,7 +235,7 @@ class Queue:
         self._held.clear()
 
     def elements(self) -> Iterator[Element]:
-        """All that has been presented, in order."""
+        """All presented elements, in order."""
         return (entry.element for entry in self._entries)
 
     @property

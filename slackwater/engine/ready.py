@@ -16,10 +16,10 @@ class ReadyNodes:
         self._describe = describe
         self._changed = graph.observe()
         self._changes = -1
-        """Of the graph, when it was last looked at as a whole."""
+        """`Graph.changes` when all nodes were last looked at."""
         self._nodes: list[Node] = []
         self._records: dict[Node, Ready] = {}
-        """Those that hold until the node changes."""
+        """Records that stay valid until the node changes."""
 
     def nodes(self) -> list[Node]:
         """The operators that have something to do."""

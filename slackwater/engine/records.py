@@ -123,12 +123,12 @@ class Measured:
 
     @property
     def seconds_of_late(self) -> float:
-        """Of runs, older ones counting less."""
+        """Seconds of recent runs; older ones count less."""
         return self._recent[0]
 
     @property
     def rows_of_late(self) -> float:
-        """That came in, older ones counting less."""
+        """Rows that came in recently; older ones count less."""
         return self._recent[1]
 
     @property
@@ -158,7 +158,7 @@ class Snapshot:
     """The figures of all operators at one instant; readers of other threads see these and nothing else."""
 
     at: int
-    """By the session's clock."""
+    """Time of the snapshot, by the session's clock."""
     operators: dict[str, dict[str, Any]]
     strategy: str = ""
     """What chooses among ready operators."""
@@ -178,7 +178,7 @@ class Snapshot:
         return found
 
     def figures_alone(self) -> Snapshot:
-        """The same without the latest answers and found values: hundreds of these would be large."""
+        """The snapshot without the latest answers and found values: hundreds of these would be large."""
         operators = {
             label: {name: figure for name, figure in figures.items() if name != RECENT}
             for label, figures in self.operators.items()

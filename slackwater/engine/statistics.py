@@ -28,7 +28,7 @@ class Statistics:
         self._strategy = strategy
         self._plan: Plan = {}
         self._changes = -1
-        """Of the graph, when the strategy last learned."""
+        """`Graph.changes` when the strategy last learned."""
         self._due = 0
         """The number of runs at which the strategy learns again."""
         self._window = 1

@@ -34,17 +34,17 @@ class PartialsTooLarge(Exception):
 
 @dataclass(frozen=True)
 class Folded:
-    """What a page comes down to."""
+    """The partials of a page."""
 
     partials: pl.DataFrame
-    """By pane and group."""
+    """Partials by pane and group."""
     counts: pl.DataFrame
     """Rows (ROWS) by pane (PANE), and by source (SOURCE) in a stream that has sources."""
 
 
 @dataclass(frozen=True)
 class Done(Generic[T_co]):
-    """What a verb gives."""
+    """The result of a verb."""
 
     value: T_co
     arrival: Arrival | None = None

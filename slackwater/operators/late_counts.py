@@ -27,7 +27,7 @@ SHOWN = 10
 
 
 class LateCounts:
-    """What was lost, and to whom."""
+    """Counts of lost rows, by window and by source."""
 
     def __init__(self, spec: WindowSpec, domain: TimeDomain) -> None:
         self._spec = spec

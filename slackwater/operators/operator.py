@@ -55,7 +55,7 @@ class Input(Protocol):
         ...
 
     def elements(self) -> Iterator[Element]:
-        """All that waits, in order."""
+        """All waiting elements, in order."""
         ...
 
     @property
@@ -270,7 +270,7 @@ class Operator(ABC):
         return None
 
     def settle(self) -> None:
-        """All that `state` gave is durable and all that was emitted is out: what was kept for it may go."""
+        """All of `state` is durable and all emissions are out: drop what was kept for a crash between the two."""
         return None
 
     def metrics(self) -> Figures:

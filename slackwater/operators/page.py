@@ -159,7 +159,7 @@ class Page:
 
     @property
     def folder(self) -> str | None:
-        """What it needs of the session's storage, where it is durable."""
+        """Its folder on the session's storage, if it is durable."""
         return self._durable.folder if self._durable is not None and self.durable else None
 
     @property

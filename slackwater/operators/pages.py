@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass
 class _ArrivalState:
-    """What the pages of one arrival share."""
+    """The state that the pages of one arrival share."""
 
     arrival: Arrival | None = None
     judged: bool = False
@@ -47,7 +47,7 @@ class _ArrivalState:
     unguarded: Arrival | None = None
     """The arrival with these times."""
     folded: dict[tuple[object, tuple[Step, ...]], dict[PaneKernel, Folded]] = field(default_factory=dict)
-    """What they came down to, for windows that share the work: by what folds them, and the steps."""
+    """Their partials, for windows that share the work: by kernel and steps."""
 
 
 class Pages:

@@ -73,11 +73,11 @@ class PaneStore(Protocol):
         """Continue from journaled states; panes that no open window needs are gone."""
 
     def settle(self) -> None:
-        """What was purged may be deleted."""
+        """Delete the files that were purged."""
 
     @property
     def bytes(self) -> int:
-        """What it takes of the driver's memory."""
+        """Bytes that it takes of the driver's memory."""
 
     @property
     def size(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ class Subscription:
     """A query that goes by a policy."""
 
     reporter: str
-    """Label of the operator that tells what it made of a page."""
+    """Label of the operator that reports what it lost of a page."""
     needs: frozenset[str]
     by_source: bool
     """Whether it closes its windows by source."""
@@ -31,7 +31,7 @@ class PolicyPort:
     def __init__(self, tracker: Tracker) -> None:
         self.tracker = tracker
         self.followers: dict[tuple[str, str], Subscription] = {}
-        """By query and by the operator that tells: a query may read a stream in several ways."""
+        """Subscriptions by query and by the operator that reports: a query may read a stream in several ways."""
         self.bound: dict[str, str] = {}
         """Streams that have bounds with each other, this one too, by the labels of their sources."""
         self.idle = False

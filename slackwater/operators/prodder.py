@@ -141,7 +141,7 @@ class Prodder(Operator):
             self.pages.release(page)
 
     def state(self, whole: bool) -> State:
-        """What has been prodded."""
+        """The state of prods."""
         self._learn()
         return State(
             {

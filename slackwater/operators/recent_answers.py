@@ -32,7 +32,7 @@ class RecentAnswers:
         self._groups: list[str] = []
         self._values: list[str] = []
         self._kept: dict[Any, dict[str, dict[str, Any]]] = {}
-        """By the end of the window, then by the group."""
+        """Answers by the end of the window, then by the group."""
         self._timestamps = False
         """Whether windows end at timestamps."""
         self._shown: dict[str, Any] | None = None

@@ -96,7 +96,7 @@ class WindowBuffer(Protocol):
         """Take rows at or below the heartbeat that get no result, as partials, in the order of time."""
 
     def elements(self, heartbeat: int) -> pl.DataFrame | None:
-        """All that `absorb` needs to build this again."""
+        """The rows and tables from which `absorb` builds this again."""
 
     @property
     def rows(self) -> int:
@@ -222,7 +222,7 @@ class ResidentRecords:
 
     @property
     def bytes(self) -> int:
-        """By the size of the rows that came; exact figures are for `size`."""
+        """An estimate by the size of the rows that came; `size` has exact figures."""
         return int((self.slack.rows + self.windows.rows) * self._row_bytes)
 
     @property

@@ -96,7 +96,7 @@ class Sink(Unary):
                 self._recent.take(payload)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """What it asked for has come before it."""
+        """A prod ends here: the rows that it asked for came before it."""
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation | None:
         """Time is of no interest outside."""

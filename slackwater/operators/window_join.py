@@ -181,7 +181,7 @@ class WindowJoin(Several):
     # --- the journal
 
     def state(self, whole: bool) -> State:
-        """What is decided, counts, and the rows that are kept."""
+        """Decided times, counts, and the kept rows."""
         kept = self._kept.state(whole)
         kept.values = {
             "rows": kept.values,

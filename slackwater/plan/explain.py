@@ -48,7 +48,7 @@ def explain(
 
 
 def explain_plan(plan: PlanNode, format: Format = "text") -> str:
-    """What a query will do, before it runs."""
+    """A description of what a query will do, before it runs."""
     _check(format)
     return describe(plan) if format == "text" else _drawn(boxes_of_plan(plan), format)
 

@@ -53,7 +53,7 @@ class StreamNode(NeverEarly, PlanNode):
 
     @property
     def inputs(self) -> tuple[PlanNode, ...]:
-        """None: this is where rows begin."""
+        """None: rows begin here."""
         return ()
 
     def policy(self, own: Disorder | None) -> Disorder:

@@ -20,7 +20,7 @@ def through(columns: Iterable[tuple[str, str]], below: TimeColumns) -> TimeColum
 
 
 def earlier(columns: TimeColumns, by: int) -> TimeColumns:
-    """The same columns where the time of the row is later, by up to this many ticks."""
+    """These columns for rows whose time is later by at most `by` ticks."""
     return {name: (low - by, high) for name, (low, high) in columns.items()}
 
 

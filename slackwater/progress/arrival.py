@@ -1,4 +1,4 @@
-"""What a page tells about time: made by the job that does the page's work, before any filter."""
+"""Statistics of the times in a page, made by the job that does the page's work, before any filter."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def is_length(value: object, or_zero: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TimeDomain:
-    """What a tick of a stream's application time means."""
+    """The meaning of a tick of a stream's application time."""
 
     value: str
     """Name of the domain."""

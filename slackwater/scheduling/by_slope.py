@@ -13,7 +13,7 @@ from slackwater.scheduling.strategy import Ordered, Ready
 
 
 class BySlope(Ordered):
-    """By the slope of an operator's segment; of equal ones the oldest page, and of that what is furthest on."""
+    """Runs the steepest segment. Of equal ones the oldest page goes first, and of that the last operator."""
 
     charts = True
 

@@ -93,7 +93,7 @@ class BoundedChain(Chain):
         return None if admission is None else [r for r in ready if r.oldest <= admission]
 
     def _first_hurried(self, waiting: list[tuple[int, float, float]]) -> int | None:
-        """Of pages by admission, seconds waited and seconds of work, the first that can lose no more time."""
+        """The first page that can lose no more time, by the admission, the seconds waited and the work of each."""
         work, left = 0.0, self.max_wait - 2 * self._longest
         for admission, seconds, of_it in sorted(waiting):
             work += of_it

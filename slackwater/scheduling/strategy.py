@@ -71,7 +71,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a strategy may want to know beside the ready operators."""
+    """Facts for a strategy, beside the ready operators."""
 
     lull: bool = False
     """Whether no source has anything to say either."""
@@ -175,7 +175,7 @@ class Ordered(Strategy):
         return "nothing else is to do" if picked.spare else self.because(picked, [r for r in ready if not r.spare])
 
     def because(self, picked: Ready, ready: Sequence[Ready]) -> str:
-        """What the order compares."""
+        """The keys that the order compares."""
         return ""
 
     def _senders_wait(self, now: Situation) -> bool:

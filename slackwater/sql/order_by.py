@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def expressions(self) -> list[Expression]:
-        """All that they name."""
+        """All columns and expressions that they name."""
         return [*([] if self.qualify is None else [self.qualify]), *(key.expression for key in self.order)]
 
     def over(self, rows: L.Logical, text: Callable[[Expression], str], locations: SourceLocations) -> L.Logical:

@@ -70,7 +70,7 @@ class Test:
     value: Expression | None
     """The expression before IN; None for EXISTS."""
     item: Expression | str | None
-    """What it is compared with: an expression over the rows of the sub-query, or the name of their column."""
+    """The other side of the comparison: an expression over the sub-query's rows, or the name of their column."""
     where: Sequence[Expression]
 
 

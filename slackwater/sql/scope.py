@@ -32,19 +32,19 @@ class Scope:
     """Finds the columns of rows; None while a text is read whose streams are not declared yet."""
 
     def with_stream(self, name: str) -> Scope:
-        """The same with another stream."""
+        """This scope and one more stream."""
         return replace(self, streams=self.streams | {name})
 
     def with_view(self, name: str, query: L.Logical) -> Scope:
-        """The same with a view, which hides a stream of its name."""
+        """This scope and one more view, which hides a stream of its name."""
         return replace(self, views={**self.views, name: query})
 
     def with_table(self, name: str) -> Scope:
-        """The same with a stored relation."""
+        """This scope and one more stored relation."""
         return replace(self, tables=self.tables | {name})
 
     def with_function(self, name: str, function: MapFunction) -> Scope:
-        """The same with a function."""
+        """This scope and one more function."""
         return replace(self, functions={**self.functions, name: function})
 
     def view(self, name: str) -> L.Logical | None:

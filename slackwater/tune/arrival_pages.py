@@ -111,7 +111,7 @@ class ArrivalPages:
         return np.searchsorted(self.pairs[0], np.arange(len(self) + 1)).astype(np.int64)
 
     def pairs_of(self, k: int) -> tuple[Ints, Ints]:
-        """Of a page: the last ticks of its windows, increasing, and the pairs of each."""
+        """The last ticks of a page's windows, increasing, and the pairs of each."""
         begin, end = self._pair_begins[k], self._pair_begins[k + 1]
         return self.pairs[1][begin:end], self.pairs[2][begin:end]
 

@@ -50,12 +50,12 @@ class Findings:
     pages: ArrivalPages
     extent: Extent
     delays: dict[str, int]
-    """Of all rows: arrival less time, at some shares."""
+    """Quantiles of arrival minus time, over all rows."""
     by_source: pl.DataFrame | None
     source: str | None
     target: float
     fixed: PolicyOutcome
-    """Of the fixed delay for the target."""
+    """The outcome of the fixed delay for the target."""
 
     def without(self, kept: pl.Expr, what: str) -> str:
         """How much shorter the delay would be with some rows only; empty where it would not."""

@@ -1,4 +1,4 @@
-"""What a policy made of the pages, and the figures that it is judged by."""
+"""The outcome of a policy on the pages, and the figures by which we compare policies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Figures:
     answers: int
     """Windows that were answered; by source where the query groups by it."""
     open_at_end: int
-    """Those of them that only the end of the data closed."""
+    """Windows among them that only the end of the data closed."""
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values."""

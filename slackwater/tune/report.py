@@ -40,7 +40,7 @@ class Fixed:
     exact: int
     """The smallest that would have done, in microseconds."""
     delay: int
-    """The same rounded up to what a person writes; the figures are of this one."""
+    """The delay rounded up to a length that a person writes; the figures are those of this one."""
     figures: Figures
     lost_per_hour: float
     """Rows, on average."""
@@ -60,14 +60,14 @@ class Timeline:
     at: list[int]
     rows: list[int]
     lags: dict[str, list[float | None]]
-    """By policy, in seconds."""
+    """Seconds of lag, by policy."""
     lost: dict[str, list[int]]
-    """By policy: rows lost."""
+    """Lost rows, by policy."""
 
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """All that `tune` found; print it, or ask it for `json()` or `html()`."""
+    """The findings of `tune`; print it, or ask it for `json()` or `html()`."""
 
     time: str
     arrival: str
@@ -163,7 +163,7 @@ class Report:
         }
 
     def json(self) -> str:
-        """The same as text."""
+        """The report as text."""
         return json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
 
     def html(self, path: str | Path | None = None) -> str:

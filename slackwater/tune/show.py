@@ -27,14 +27,14 @@ def show(report: Report, console: Console | None = None) -> None:
 
 
 def as_text(report: Report) -> str:
-    """The same as plain text."""
+    """The table as plain text."""
     text = io.StringIO()
     Console(file=text, width=200, color_system=None).print(rendered(report))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def heading(report: Report) -> str:
-    """What was tried, in one line."""
+    """One line: rows, page, windows and target of the back-test."""
     instant = TimeDomain.TIMESTAMP.show
     first, last = (instant(t).partition(".")[0] for t in (report.first, report.last))
     length, slide = (write(t) for t in report.window)
@@ -46,7 +46,7 @@ def heading(report: Report) -> str:
 
 
 def remarks(report: Report) -> list[str]:
-    """What was chosen because nobody wrote it."""
+    """The settings that `tune` chose because the user left them out."""
     if not report.chosen:
         return []
     wanted = {

@@ -31,7 +31,7 @@ from slackwater.progress.time import Span
 
 
 class TimeoutNeeded(QueryError):
-    """By Theorem 3.3 of S1 rows could wait for ever, and no timeout is written."""
+    """Raised where rows could wait for ever (Theorem 3.3 of S1) and the user wrote no timeout."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -99,7 +99,7 @@ class PerSource(ABC):
         return other
 
     def unsettled(self) -> tuple[str, str] | None:
-        """Told by the diagonal, and by the source that guarantees least of the others."""
+        """Decided by the diagonal, and by the source that guarantees least of the others."""
         weakest = self.weakest(self._all)[0]
         own = np.min([delta for _, _, delta in self.own(self._all)], axis=0)
         others = np.min([delta for _, _, delta in self.others(weakest, self._all)], axis=0)
@@ -110,7 +110,7 @@ class PerSource(ABC):
         return None
 
     def at_once(self) -> Ints:
-        """Told by the diagonal."""
+        """Read off the diagonal."""
         found: Ints = np.full(len(self.names), -1, dtype=np.int64)
         for positions, t, delta in self.own(self._all):
             found[positions[t == 0]] = delta[t == 0]
@@ -124,7 +124,7 @@ class PerSource(ABC):
         return irredundant([*timed, *(() if i == j else self.pairs_counted)])
 
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
-        """Those of the front for all, and those of each source for itself."""
+        """The promises of the front for all sources, and of each source for itself."""
         for position in self.front(sources, highest).tolist():
             for targets, t, delta in self.others(int(sources[position]), self._all):
                 yield targets, t, lowered(highest[position], delta)

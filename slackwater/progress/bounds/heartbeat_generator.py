@@ -99,18 +99,18 @@ class HeartbeatGenerator(Restorable):
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """Of all streams together: the least of theirs.
+        """The heartbeat of all streams together: the least of theirs.
 
         A heartbeat of instant c speaks of what arrives after c. Read it when all that arrived at c has been given.
         """
         return Heartbeat(int(self._ring.beats.min()))
 
     def of(self, source: int | str) -> Heartbeat:
-        """Of one stream, by number or name."""
+        """The heartbeat of one stream, by number or name."""
         return Heartbeat(int(self._ring.beats[index_of(source, self.bounds.names)]))
 
     def ticks(self) -> Ints:
-        """Of every stream, as plain ticks."""
+        """The heartbeats of all streams, as plain ticks."""
         return self._ring.beats.copy()
 
     def arrive(self, source: int, rows: int, highest: int, at: int) -> None:

@@ -93,7 +93,7 @@ class PunctuatedTracker(SilenceTracker):
         super().__init__(timeout)
         self._everyone = everyone
         self._of_all = MIN_TICK
-        """What was promised for everyone."""
+        """The punctuation that holds for all sources."""
         self._senders = Senders()
 
     def by_source(self) -> SourceHeartbeats | None:

@@ -173,7 +173,7 @@ class SkewBounds(Protocol):
         """Two sources φi and φj of which no time-based pair of B_ij has δ = 0, if there are such."""
 
     def at_once(self) -> Ints:
-        """Of each source the δ of its pair (0, δ) on itself; -1 where it has none."""
+        """For each source the δ of its pair (0, δ) on itself; -1 where it has none."""
 
     def promises(self, sources: Ints, highest: Ints) -> Iterator[Block]:
         """What the largest timestamps of a page guarantee by time-based pairs: targets, t, heartbeats τ − δ.

@@ -72,7 +72,7 @@ class StreamTracker(Tracker):
         return 1
 
     def _held(self) -> tuple[Sequence[str], Ints]:
-        """What a heartbeat is kept for."""
+        """The sources or groups that have a heartbeat, and their heartbeats."""
         return self._generator.bounds.names, self._generator.ticks()
 
 
@@ -89,7 +89,7 @@ class KnownSources(StreamTracker):
         self._digest = crc32("\0".join(names).encode())
 
     def by_source(self) -> SourceHeartbeats:
-        """Of all sources that the bounds name; any other is given the least."""
+        """The heartbeats of all sources that the bounds name; any other source gets the least."""
         ticks = self._generator.ticks()
         least = int(ticks.min())
         each = ticks if self._group_of is None else ticks[self._group_of]
@@ -159,7 +159,7 @@ class DiscoveredSources(KnownSources):
         return self._generator.of(0) if self._alone else self._generator.heartbeat
 
     def by_source(self) -> SourceHeartbeats | None:  # type: ignore[override]
-        """Of all sources seen; the others have that of a slot without a name."""
+        """The heartbeats of all sources seen; the others have that of a slot without a name."""
         if self._alone:
             return None
         ticks, n = self._generator.ticks(), len(self._numbers)
