@@ -19,7 +19,7 @@ class SparkPages(Pages):
         super().__init__(spark, None if stores is None else lambda pages: stores(self))
 
     def works(self, page: Page) -> Iterator[PageJobs]:
-        """What runs on a page, mostly one; a second one is to do the same again (`ArrivalPages.attempts`).
+        """What runs on a page, mostly one; a second one is to do the same again (`Pages.attempts`).
 
         What each learns of the arrival is noted at its end.
         """
