@@ -5,11 +5,10 @@ When the largest time was t and nothing has come for τ, no row comes any more b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from slackwater.errors import QueryError
+from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
@@ -86,7 +85,7 @@ class StrongerPromise(Tracker):
     def reaches(self, tick: int) -> int | None:
         return self._own.reaches(tick)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Figures of the policy."""
         return self._own.metrics()
 
