@@ -197,7 +197,6 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
             lambda q: q.window(10).group_by("k").agg(r="sum(v) / w"),
             "'w' is a column of single rows",
         ),
-        (lambda q: q.window(10).agg(n="count(*) FILTER (WHERE v > 1)"), r"n='count\(\*\) FILTER"),
         (lambda q: q.where(5), "write Spark SQL as text"),
         (lambda q: q.window(10).agg(n=5), r"agg\(n=5\).*write Spark SQL as text"),
         (lambda q: q.window(10).agg(F.count("*")), "give it a name"),

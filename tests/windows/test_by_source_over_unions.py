@@ -193,7 +193,7 @@ def test_heartbeats_that_an_arc_still_holds_keep_their_sources_when_others_come(
     query = windows(union(A, B), 10, 10, "g", n="count(*)")
     script = Script(plan(query, {"a": punctuated("i"), "b": punctuated("i")}, source="g"))
     script.page(frame([[1, "x", 0, 0.0, 5]]), stream="a")
-    tracker = script.executor.graph.nodes["source:a"].operator._promises["main"].tracker
+    tracker = script.executor.graph.nodes["source:a"].operator._ports["main"].tracker
     held = tracker.by_source()
     script.page(frame([[1, "y", 0, 0.0, 5]]), stream="a")
     assert (held.names, held.ticks.tolist()) == (["x"], [5])

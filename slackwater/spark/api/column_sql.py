@@ -58,7 +58,10 @@ def order_of(step: str, columns: Sequence[str | Column], descending: bool) -> tu
     """What to order by, as Spark SQL; a column without a direction gets this one."""
     if not columns:
         raise QueryError(f"{step}() needs a column, as in {step}('revenue')")
-    texts = [text_of(step, column) for column in columns]
+    texts = [
+        sql_of(column, step, ordering=True)[1] if isinstance(column, Column) else text_of(step, column)
+        for column in columns
+    ]
     return tuple(f"{text} DESC" if descending and not directed(text) else text for text in texts)
 
 
@@ -105,12 +108,17 @@ def keys_of(on: object) -> str | tuple[str, ...] | None:
     return keys
 
 
-def sql_of(column: Column, step: str) -> tuple[str | None, str]:
-    """The alias of a Column, or None, and its text. `step` names the step that it was written in."""
+def sql_of(column: Column, step: str, ordering: bool = False) -> tuple[str | None, str]:
+    """The alias of a Column, or None, and its text. `step` names the step that it was written in.
+
+    `ordering` allows a direction, as in `F.col("v").desc()`.
+    """
     if not isinstance(column, ClassicColumn):
         raise _refused(step, column, "a Column of Spark Connect has no text here")
     text = _Text(step, column)
     top = column._jc.node()
+    if _kind(top) == "SortOrder" and not ordering:
+        raise _refused(step, column, "the rows of a stream are not sorted; write order_by(…) after agg(…)")
     if _kind(top) == "Alias":
         names = _items(top.name())
         if len(names) != 1:
