@@ -84,7 +84,7 @@ AGGREGATES = {
 
 def play(spark: SparkSession, df: DataFrame, sink: Path, limit: int, **settings: Any) -> list[dict[str, Any]]:
     with sw.Session(spark, resident_limit=limit) as s:
-        stream = s.stream("rows", df, time="t", disorder=sw.bounded("0 seconds"), **settings)
+        stream = s.stream("rows", df, time="t", disorder=sw.bounded("0 seconds"), ahead="never", **settings)
         query = stream.where("big > 0").window("1 day").group_by("k").agg(**AGGREGATES)
         query.start(sink=sink, hold=True)
         s.run_available()

@@ -58,12 +58,12 @@ class Recorded(dict[Any, Any]):
         return super().items()
 
 
-def test_only_the_executors_thread_goes_through_the_promises_of_a_source(spark: SparkSession, folder: Path) -> None:
+def test_only_the_executors_thread_goes_through_the_ports_of_a_source(spark: SparkSession, folder: Path) -> None:
     threads: set[str] = set()
     with sw.Session(spark) as s:
         run = counted(live(s, folder)).start(hold=True)
         source: Any = s._running.loop.executor.graph.nodes[source_label("live")].operator
-        source._promises = Recorded(source._promises, threads)
+        source._ports = Recorded(source._ports, threads)
         s.run_available()
         assert run.metrics()["rows"] == 4
     assert threads == {"slackwater-executor"}
