@@ -65,6 +65,8 @@ class Estimates:
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = CredibleTime()
         names = [a.name for a in kernel.aggregates]
+        self.measured = [[a.name, a.text] for a in kernel.aggregates]
+        """What all that is learned is about."""
         self._own_measure = None if settings.measure is None else Measure(settings.measure, kernel.keys, names)
         self._answered: int | None = None
         """The last window that had an early answer."""

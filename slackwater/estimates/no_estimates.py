@@ -21,6 +21,7 @@ class NoEstimates(Estimates):
 
     def __init__(self, kernel: PaneKernel) -> None:
         self._kernel = kernel
+        self.measured = []
 
     def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """Learn nothing."""

@@ -278,6 +278,7 @@ class WindowAggregate(Unary):
             "ahead": [list(run) for run in self._closed.ahead],
             "counts": [self._windows, self._results, self._early, self._given],
             "estimates": self._estimates.state(),
+            "measured": self._estimates.measured,
             "partials": self._node.kernel.saved_columns(),
             "late": self._late.state(),
         }
@@ -297,9 +298,9 @@ class WindowAggregate(Unary):
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
         values = states[-1].values
         self._windows, self._results, self._early, self._given = values["counts"]
-        kernel = self._node.kernel
-        if values["partials"] == kernel.saved_columns():  # else early answers learn anew
-            learned = [s.tables["estimates"] for s in states if "estimates" in s.tables]
+        mine = [s for s in states if s.values.get("measured") == self._estimates.measured]
+        if mine and mine[-1] is states[-1]:  # else early answers learn anew
+            learned = [s.tables["estimates"] for s in mine if "estimates" in s.tables]
             self._estimates.restore(values["estimates"], learned)
         self._late.restore(values["late"])
         ahead = tuple((first, last) for first, last in values.get("ahead", ()))

@@ -87,6 +87,7 @@ class FileJournal:
         self._disk.make_folder(self._commits)
         self._header = self._read_header()
         self._owned = Ownership(self._disk, self.folder, max((n.epoch for n in self._names()), default=0))
+        self._header = self._read_header()  # again: the owner before may have changed it until now
         if not self._header:
             self._begin()
 
@@ -245,11 +246,24 @@ class FileJournal:
             if record.whole:
                 self._since_whole, self._whole_size = self._since_whole - size, size
                 break
+        if records:
+            self._adopt(records[-1])
         for name in set(found) - set(self._kept):
             self._disk.delete(self._file(name))
         for mark in marks[:-1]:
             self._disk.delete(self._mark(mark))
         return Recovery(records, committed=not records or records[-1].step == marked)
+
+    def _adopt(self, last: Record) -> None:
+        """Write the last record again under this owner's epoch.
+
+        An earlier owner that is refused in the middle of a commit may still leave a record of the same step. With
+        a higher epoch than the one that was read here it would be taken for it later.
+        """
+        seal, body = pack(last, Stamp(self.id, self._owned.epoch))
+        self._kept[-1] = _Name(last.step, self._owned.epoch)
+        self._disk.write(self._file(self._kept[-1]), seal, body)
+        self.check_owner()
 
     def _check_newest(self, newest: int, marked: int | None) -> None:
         """Refuse a journal that has lost its newest records, or the marks that would tell."""
