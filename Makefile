@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-kafka test-cluster test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-long campaign test-kafka test-cluster test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: setup ## Check style, types and import rules, then run the tests
 
 test-long: setup ## Run further seeds and variants of the longest tests
 	$(BIN)/pytest -n 2 -m long
+
+campaign: setup ## Simulate 10,000 schedules of faults, or SCHEDULES=…; a failing one is shrunk to a script
+	$(BIN)/python -W ignore -m tests.campaign.run --schedules $(or $(SCHEDULES),10000) --shrink
 
 test-kafka: setup ## Run the tests that read Kafka, from a broker of their own
 	@$(BIN)/python scripts/fetch_kafka.py

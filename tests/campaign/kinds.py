@@ -75,7 +75,7 @@ PUNCTUAL: list[Kind] = [
 
 @dataclass(frozen=True)
 class Counted:
-    """Tumbling windows that list the numbers of their rows: each row is in one of them, or late, and in no other."""
+    """Tumbling windows that list the numbers of their rows: each row is in one of them, or late."""
 
     query: L.Logical
     streams: Sequence[str]

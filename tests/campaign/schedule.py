@@ -106,7 +106,9 @@ def schedule(seed: int) -> Schedule:
             case "clock":
                 made.events.append([what, chance.choice((1, 1_000, 1_000_000, 10_000_000))])
             case "sink":  # which one, how it fails, and how often
-                made.events.append([what, chance.randrange(9), chance.choice(("before", "after")), chance.randint(1, 2)])
+                made.events.append(
+                    [what, chance.randrange(9), chance.choice(("before", "after")), chance.randint(1, 2)]
+                )
             case "restart":  # how far the machine's clock has gone meanwhile
                 made.events.append([what, chance.choice((-3_600_000_000, -1, 0, 1_000_000, 86_400_000_000))])
             case "change":

@@ -142,5 +142,5 @@ class StoreFiles:
         self._fate.point()
         if isinstance(asked, str):
             return _Info(asked, fs.FileType.File if asked in self._store.files else fs.FileType.NotFound)
-        folder = f"{asked.base_dir}/"
-        return [_Info(p, fs.FileType.File) for p in sorted(self._store.files) if p.rpartition("/")[0] + "/" == folder]
+        inside = [path for path in sorted(self._store.files) if path.rpartition("/")[0] == asked.base_dir]
+        return [_Info(path, fs.FileType.File) for path in inside]

@@ -7,6 +7,7 @@ source gives again what was not acknowledged, under the same numbers, and someti
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -33,6 +34,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.spark.storage import journal_files
 from slackwater.spark.storage.journal_files import FileJournal, QueryNote
+from slackwater.spark.storage.journal_names import FORMAT, READ_FORMATS
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
@@ -268,11 +270,31 @@ def test_a_query_keeps_its_id_until_it_is_forgotten(tmp_path: Path) -> None:
     assert FileJournal(LOCAL, str(tmp_path / "a")).run_id("q") != first
 
 
+@pytest.mark.parametrize("version", READ_FORMATS)
+def test_a_journal_of_each_format_that_is_read_goes_on(tmp_path: Path, version: int) -> None:
+    """Written by that version of the program: three pages of five."""
+    folder = shutil.copytree(Path(__file__).parent / "journals" / f"format-{version}", tmp_path / "journal")
+    calm, sink = undisturbed(PAGES), ListSink()
+    journal = FileJournal(LOCAL, str(folder))
+    assert journal.check("q", describe(query())) == {}
+    script = Script(query(), journal, sink)
+    for page in PAGES[3:]:
+        script.page(page)
+    before = Script(query())
+    for page in PAGES[:3]:
+        before.page(page)
+    rows = [*timeless(before.results), *timeless(script.drain().results)]
+    assert_same_rows(rows, timeless(calm.results), ["window_start", "g"])
+    assert json.loads((folder / "journal-2.json").read_text())["format"] == FORMAT
+
+
 def test_a_journal_of_another_format_is_refused(tmp_path: Path) -> None:
     FileJournal(LOCAL, str(tmp_path)).note({"q": QueryNote("plan", {})})
-    header = json.loads((tmp_path / "journal.json").read_text())
-    (tmp_path / "journal.json").write_text(json.dumps({**header, "format": 99}))
-    with pytest.raises(JournalError, match="has format 99, this version reads format 19: continue with"):
+    header = json.loads((tmp_path / "journal-1.json").read_text())
+    (tmp_path / "journal-1.json").write_text(json.dumps({**header, "format": 99}))
+    with pytest.raises(
+        JournalError, match="has format 99, this version reads the formats 19 and 20: continue with"
+    ):
         FileJournal(LOCAL, str(tmp_path))
 
 

@@ -108,7 +108,7 @@ def test_the_record_of_another_journal_or_number_is_refused(tmp_path: Path) -> N
 def test_a_header_with_one_bit_changed_is_refused(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         FileJournal(LOCAL, folder, sync=False).note({"q": QueryNote("the plan", {})})
-        path = Path(folder) / "journal.json"
+        path = Path(folder) / "journal-1.json"
         whole = path.read_bytes()
         path.write_bytes(flip(whole, data.draw(st.integers(0, 8 * len(whole) - 1))))
         try:
@@ -165,8 +165,8 @@ def test_the_marks_are_missed_and_can_be_made_again(tmp_path: Path) -> None:
 
 def test_the_header_is_missed(tmp_path: Path) -> None:
     worked(tmp_path)
-    (tmp_path / "journal.json").unlink()
-    with pytest.raises(JournalError, match=r"journal.json' is missing, but there are records"):
+    (tmp_path / "journal-1.json").unlink()
+    with pytest.raises(JournalError, match=r"journal-1.json' is missing, but there are records"):
         FileJournal(LOCAL, str(tmp_path))
 
 

@@ -84,7 +84,7 @@ def lose_all_records(journal: Path) -> None:
 
 
 def lose_all_but_the_checkpoint(journal: Path) -> None:
-    for name in ("steps", "commits", "journal.json", "owner.json"):
+    for name in ("steps", "commits", "owner.json", *(path.name for path in journal.glob("journal*.json"))):
         path = journal / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -1,6 +1,6 @@
 """The journal as files on any file system that pyarrow knows.
 
-journal.json                 what the journal is for: format version, its id, the plan of each query
+journal-3.json               what it is for: format version, its id, the plan of each query; of the third owner
 owner.json, lock             who uses it now; see `ownership`
 steps/000000000012-3.record  record 12, written by the third owner; see `record_file`
 commits/000000000012         an empty mark: the answers of record 12 are out
@@ -11,8 +11,6 @@ something: on an object store a rename is a copy and a deletion, and a crash may
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import uuid
 from collections.abc import Collection, Mapping
@@ -25,30 +23,12 @@ from slackwater.errors import JournalError
 from slackwater.operators.label import Label
 from slackwater.plan.change import KEEPS_NOTHING, Change, Keeps, compare
 from slackwater.spark.storage.disk import Disk
+from slackwater.spark.storage.journal_names import FORMAT, HeaderFiles, RecordName, anew
 from slackwater.spark.storage.ownership import Lock, Ownership
 from slackwater.spark.storage.record_file import DamagedRecord, RecordAuthor, pack, unpack
 from slackwater.spark.storage.storage_dir import StorageDir
 
-FORMAT = 19
-_RECORD = ".record"
 _SMALLEST_WHOLE = 1 << 20
-
-
-class _Name(NamedTuple):
-    """What the name of a record's file says."""
-
-    step: int
-    epoch: int
-
-    def __str__(self) -> str:
-        return f"{self.step:012d}-{self.epoch}{_RECORD}"
-
-    @staticmethod
-    def read(name: str) -> _Name | None:
-        step, _, epoch = name.removesuffix(_RECORD).partition("-")
-        return (
-            _Name(int(step), int(epoch)) if name.endswith(_RECORD) and step.isdigit() and epoch.isdigit() else None
-        )
 
 
 class QueryNote(NamedTuple):
@@ -78,18 +58,20 @@ class FileJournal:
         self._steps, self._commits = f"{self.folder}/steps", f"{self.folder}/commits"
         self._since_whole = 0
         self._whole_size = 0
-        self._kept: list[_Name] = []
+        self._kept: list[RecordName] = []
         self._changing = threading.Lock()
         """Of the header, which is replaced as a whole: a query may fail in one thread while another starts one."""
         self._new_ids: dict[str, str] = {}
         """Of queries that the header does not hold yet."""
         self._disk.make_folder(self._steps)
         self._disk.make_folder(self._commits)
-        self._header = self._read_header()
+        self._headers = HeaderFiles(self._disk, self.folder)
+        self._headers.read(self._names(), any(self._marks()))  # refused before it has a new owner
         self._owned = Ownership(self._disk, self.folder, max((n.epoch for n in self._names()), default=0))
-        self._header = self._read_header()  # again: the owner before may have changed it until now
-        if not self._header:
-            self._begin()
+        # Read again: the owner before may have changed it until now. What it still writes has its own epoch.
+        header = self._headers.read(self._names(), any(self._marks()))
+        self._write_header({**header, "format": FORMAT} if header else self._new_header())
+        self._headers.delete_older(self._owned.epoch)
 
     def close(self) -> None:
         """Write nothing more, and let another session have the journal."""
@@ -103,35 +85,12 @@ class FileJournal:
 
     # --- what the journal is for
 
-    def _begin(self) -> None:
+    def _new_header(self) -> dict[str, Any]:
         """The mark comes first: where there is a header there is a mark."""
         self._disk.mark(self._mark(0))
         self._disk.force(self._commits)
         of_queries: dict[str, Any] = {name: {} for name in ("queries", "parts", "plays", "runs", "kept")}
-        self._write_header({"format": FORMAT, "id": uuid.uuid4().hex[:8], **of_queries})
-
-    def _read_header(self) -> dict[str, Any]:
-        path = f"{self.folder}/journal.json"
-        text = self._disk.read(path)
-        if text is None:
-            if self._names() or any(self._marks()):
-                raise JournalError(f"{path!r} is missing, but there are records: {_anew('restore that file')}")
-            return {}
-        try:
-            header = json.loads(text)
-            version, _, _ = header["format"], header["queries"], header["parts"]
-        except (ValueError, KeyError, TypeError):
-            raise JournalError(
-                f"{path!r} is not a Slackwater journal; give an empty folder or one that Slackwater made"
-            ) from None
-        if version != FORMAT:
-            raise JournalError(
-                f"the journal at {self.folder!r} has format {version}, this version reads format {FORMAT}: "
-                "continue with the version that wrote it, or start again with an empty folder"
-            )
-        if header.pop("checksum", None) != _checksum(header):
-            raise JournalError(f"{path!r} is damaged: its checksum is wrong; {_anew('restore that file')}")
-        return dict(header)
+        return {"format": FORMAT, "id": uuid.uuid4().hex[:8], **of_queries}
 
     @property
     def id(self) -> str:
@@ -218,8 +177,7 @@ class FileJournal:
 
     def _write_header(self, header: dict[str, Any]) -> None:
         self.check_owner()
-        sealed = {**header, "checksum": _checksum(header)}
-        self._disk.write(f"{self.folder}/journal.json", json.dumps(sealed, indent=1).encode())
+        self._headers.write(header, self._owned.epoch)
         self._header = header
 
     # --- records
@@ -236,9 +194,9 @@ class FileJournal:
             if step not in newest:
                 raise JournalError(
                     f"the journal at {self.folder!r} is not complete: record {step} is missing; "
-                    + _anew("restore its file in the folder steps")
+                    + anew("restore its file in the folder steps")
                 )
-            back = self._back(step, step - 1 in newest) if not records else _anew("restore that file")
+            back = self._back(step, step - 1 in newest) if not records else anew("restore that file")
             record, size = self._read(newest[step], back)
             records.insert(0, record)
             self._kept.insert(0, newest[step])
@@ -260,8 +218,8 @@ class FileJournal:
         An earlier owner that is refused in the middle of a commit may still leave a record of the same step. With
         a higher epoch than the one that was read here it would be taken for it later.
         """
-        seal, body = pack(last, Stamp(self.id, self._owned.epoch))
-        self._kept[-1] = _Name(last.step, self._owned.epoch)
+        seal, body = pack(last, RecordAuthor(self.id, self._owned.epoch))
+        self._kept[-1] = RecordName(last.step, self._owned.epoch)
         self._disk.write(self._file(self._kept[-1]), seal, body)
         self.check_owner()
 
@@ -282,11 +240,11 @@ class FileJournal:
 
     def _back(self, step: int, has_previous: bool) -> str:
         """How to go on without the records from this one."""
-        anew = _anew("restore the folder steps")
+        lost = anew("restore the folder steps")
         if not has_previous:
-            return anew
+            return lost
         return (
-            f"{anew}. A replay, or a stream whose last batch Spark has not noted as done, can also go back by a "
+            f"{lost}. A replay, or a stream whose last batch Spark has not noted as done, can also go back by a "
             f"step: delete what steps and commits hold from number {step} on, make an empty file "
             f"{self._mark(step - 1)!r} and start again. Its answers since then come again under the same commit ids"
         )
@@ -296,7 +254,7 @@ class FileJournal:
         records: list[Record] = []
         newest = {name.step: name for name in self._names()}
         for step in sorted(newest, reverse=True):
-            records.insert(0, self._read(newest[step], _anew("restore that file"))[0])
+            records.insert(0, self._read(newest[step], anew("restore that file"))[0])
             if records[0].whole:
                 break
         return records
@@ -309,7 +267,7 @@ class FileJournal:
         """Write a record; see in `ownership` why the owner is asked after that."""
         seal, body = pack(record, RecordAuthor(self.id, self._owned.epoch))
         try:
-            self._disk.write(self._file(_Name(record.step, self._owned.epoch)), seal, body)
+            self._disk.write(self._file(RecordName(record.step, self._owned.epoch)), seal, body)
         finally:
             # A newer owner may have deleted the half of it: then that is what has gone wrong.
             self.check_owner()
@@ -329,21 +287,21 @@ class FileJournal:
             for name in older:
                 self._disk.delete(self._file(name))
             older = []
-        self._kept = [*older, *(same or [_Name(record.step, self._owned.epoch)])]
+        self._kept = [*older, *(same or [RecordName(record.step, self._owned.epoch)])]
 
-    def _names(self) -> list[_Name]:
-        return sorted(name for n in self._disk.names(self._steps) if (name := _Name.read(n)) is not None)
+    def _names(self) -> list[RecordName]:
+        return sorted(name for n in self._disk.names(self._steps) if (name := RecordName.read(n)) is not None)
 
     def _marks(self) -> list[int]:
         return [int(name) for name in self._disk.names(self._commits) if name.isdigit()]
 
-    def _file(self, name: _Name) -> str:
+    def _file(self, name: RecordName) -> str:
         return f"{self._steps}/{name}"
 
     def _mark(self, step: int) -> str:
         return f"{self._commits}/{step:012d}"
 
-    def _read(self, name: _Name, back: str) -> tuple[Record, int]:
+    def _read(self, name: RecordName, back: str) -> tuple[Record, int]:
         data = self._disk.read(self._file(name))
         if data is None:
             raise JournalError(
@@ -369,14 +327,6 @@ def open_journal(place: StorageDir, sync: bool = True) -> FileJournal:
     except BaseException:
         lock.release()
         raise
-
-
-def _anew(first: str) -> str:
-    return f"{first}, or start again with an empty folder and empty sinks: all answers then come again"
-
-
-def _checksum(header: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _indent(text: str) -> str:
