@@ -4,13 +4,16 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long campaign test-kafka test-cluster test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-long campaign storm test-kafka test-cluster test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the package and its tools; see that Java is there
 	@bash scripts/setup.sh
+
+storm: setup ## Kill a job on Spark 300 times, or KILLS=…: the driver, Java or both, over all kinds of plans
+	$(BIN)/python -m tests.storm.run --kills $(or $(KILLS),300)
 
 demo: setup ## Run the demonstration
 	@$(BIN)/slackwater demo

@@ -254,7 +254,9 @@ class World:
         self.fate.left = None
         self.store.damage(Random(seed))
         try:
-            Process(self)
+            process = Process(self)
+            if any(process.next_batch(s) <= self.safe[s] for s in STREAMS):
+                raise JournalError("Spark goes on with a later batch")
         except JournalError:
             self.counts["refused"] += 1
             self.store.files = before
@@ -371,7 +373,7 @@ class Process:
         world, name = self.world, query.name
         plan = query.plan(world)
         if not query.started and name not in self._journaled():
-            query.first = {s: self._next(s) for s in STREAMS}
+            query.first = {s: self.next_batch(s) for s in STREAMS}
         over = [q for q in self.resumable.values() if _streams(q, world) & _streams(query, world)]
         parts, reserved = self.noted.parts(name, plan, "continue"), self.noted.reserved(name)
         late = query.late if isinstance(query.kind, Counted) else None
@@ -407,7 +409,8 @@ class Process:
             self.executor.resume()
             self.executor.held = False
 
-    def _next(self, stream: str) -> int:
+    def next_batch(self, stream: str) -> int:
+        """The first one that the journal does not have."""
         last = self.executor.consumed(source_label(stream))
         return 0 if last is None else last + 1
 

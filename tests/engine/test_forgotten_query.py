@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.engine.build import source_label
 from slackwater.errors import RunError
+from slackwater.spark.storage.record_file import unpack
 from slackwater.testing import ListSink
 from tests.kit.counted import Broken, executor, page
 
@@ -49,16 +50,22 @@ def test_a_forgotten_query_holds_up_nobody(tmp_path: Path) -> None:
     assert again.consumed(source_label("s")) == 1
 
 
+def records(folder: Path) -> dict[int, str]:
+    """What the records say; the newest one has been signed by each session since."""
+    found = [unpack(path.read_bytes())[0] for path in (folder / "steps").iterdir()]
+    return {record.step: repr(record) for record in found}
+
+
 def test_queries_that_are_stopped_before_the_others_are_back_leave_the_journal_as_it_was(tmp_path: Path) -> None:
     first = executor(tmp_path, one=ListSink(), two=ListSink())
     first.admit(source_label("s"), page(0, 1, 2))
     first.run_until_idle()
-    before = {p: p.read_bytes() for p in (tmp_path / "steps").iterdir()}
+    before = records(tmp_path)
     again = executor(tmp_path, new=ListSink(), one=ListSink())
     again.held = True
     for query in ("new", "one"):
         again.retire(query)
-    assert {p: p.read_bytes() for p in (tmp_path / "steps").iterdir()} == before
+    assert records(tmp_path) == before
     two = ListSink()
     last = executor(tmp_path, one=ListSink(), two=two)
     last.admit(source_label("s"), page(1, 30))

@@ -11,6 +11,7 @@ import random
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -90,7 +91,8 @@ def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
 def run(s: sw.Session, shared: Path, results: Path) -> None:
     """Start all, one of them spilled and one in the order of time, and write what comes of them."""
     for name, query in queries(s, shared).items():
-        s._running._resident_limit = 0 if name == "windows" else 2**28
+        limit = 0 if name == "windows" else 2**28
+        s._running._settings = replace(s._running._settings, resident_limit=limit)
         query.start(sink=_appending(results / name), name=name, hold=True, ordered=name == "pairs")
     s.run_available()
 

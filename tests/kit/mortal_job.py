@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -108,7 +109,7 @@ def work(spark: SparkSession, root: str) -> None:
         }
         for name, query in queries.items():
             if name == "spilled":
-                s._running._resident_limit = 0
+                s._running._settings = replace(s._running._settings, resident_limit=0)
             late = f"{root}/late-{name}" if QUERIES[name] else None
             sink = _files_of(f"{root}/out-{name}") if name == "straight" else f"{root}/out-{name}"
             sink = [sink, f"{root}/out-union-again"] if name == "union" else sink

@@ -1,0 +1,1 @@
+"""Kill storms on Spark: make storm."""
