@@ -53,8 +53,7 @@ class Source(Unary):
         self._guard = AheadGuard(ahead)
         self._batching = batching or SinglePages()
         self._ports = {MAIN: PolicyPort(tracker)}
-        #: In words: a port of another policy does not go on with what this one has learned.
-        self._policy = policy
+        self._policy = policy  # in words: a port of another policy does not take over its state
         self._needs = self.asked = needs
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
@@ -69,8 +68,7 @@ class Source(Unary):
         """Sources that have bounds with this one, to tell and to hear from; with bounds, it is one of them."""
         self._heard: list[tuple[Label, Arrival]] = []
         """What came to them, while pages of this one may wait."""
-        self._announced = self._pages = self._rows = self._missing = self._behind = 0
-        self._takes = 0
+        self._announced = self._pages = self._rows = self._missing = self._behind = self._takes = 0
         # A time for which the process was away is no silence of the stream: policies do not see it pass.
         self._away, self._seen, self._quiet_since = 0, MIN_TICK, MIN_TICK
         """When the last row came, by that clock; before the first row, when the stream began to be read."""
@@ -78,12 +76,7 @@ class Source(Unary):
         self._lateness = LatenessHistogram()
 
     def follow(
-        self,
-        query: str,
-        port: str,
-        tracker: Tracker,
-        follower: Subscription,
-        bound: Mapping[str, str] | None = None,
+        self, query: str, port: str, tracker: Tracker, reader: Subscription, bound: Mapping[str, str] | None = None
     ) -> None:
         """A query reads by this port; equal policies are computed once, so the port may be there already.
 
@@ -93,7 +86,7 @@ class Source(Unary):
             self._ports[port] = PolicyPort(tracker)
             if port in self._kept:
                 self._ports[port].tracker.restore(self._kept.pop(port))
-        self._ports[port].followers[query, follower.reporter] = follower
+        self._ports[port].followers[query, reader.reporter] = reader
         self._ports[port].bound = dict(bound or {})
         self._publish_asked()
 
@@ -329,9 +322,7 @@ class Source(Unary):
     def state(self, whole: bool) -> State:
         """Policy states and counts, all of it every time; arrays as tables, for a hundred thousand sources."""
         self._learn()
-        policies = dict(self._kept)
-        for port, policy_port in self._ports.items():
-            policies[port] = policy_port.tracker.state()
+        policies = {**self._kept, **{port: p.tracker.state() for port, p in self._ports.items()}}
         tables: dict[str, pa.Table] = {}
         for port, kept in policies.items():
             policies[port], large = parted(kept)

@@ -11,9 +11,15 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:slackwater|tests)/[\w/.]*)`", TEXT))))
-def test_every_path_is_there(path: str) -> None:
-    assert (ROOT / path).exists()
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name
+)
+def test_every_path_is_there(page: Path) -> None:
+    paths = re.findall(
+        r"`((?:slackwater|tests|benchmarks|experiments)[/.][\w/]+\.py|(?:slackwater|tests)/[\w/]*)`",
+        page.read_text(),
+    )
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(("name", "path"), re.findall(r"`(\w+)` of `(slackwater/[\w/]+\.py)`", TEXT))
