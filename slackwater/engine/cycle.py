@@ -41,7 +41,7 @@ class Cycle:
         self, graph: Graph, admission: Admission, backlog: Backlog, inputs: InputManager, settings: EngineSettings
     ) -> None:
         self.strategy = settings.strategy
-        self._inputs = inputs
+        self._inputs, self._quantum = inputs, settings.quantum
         self.demand = Demand(graph, settings.quiet_streams)
         self._graph = graph
         self._admission = admission
@@ -139,6 +139,7 @@ class Cycle:
         self.dirty = True
         self.uncommitted += 1
         self.runs += 1
+        self._cut(node)
         waiting = [len(q) for q in node.inputs]
         out, holding, pages = list[Page](), list[float](), self._graph.pages
 
@@ -182,6 +183,16 @@ class Cycle:
                 self._graph.nodes[origin].operator.on_report(report)
         self._graph.touch(node)
         self.demand.worked(node)
+
+    def _cut(self, node: Node) -> None:
+        """A run that would last longer than a quantum takes a part of its page (S2 section 3)."""
+        arc = node.arcs[0] if node.operator.divisible and len(node.arcs[0]) else None
+        if arc is None or not arc.first.is_page or arc.first.source is None or arc.first.early:
+            return
+        page, pages = arc.first.page, self._graph.pages
+        if node.measured.longest > self._quantum / 2:  # where pages are cut, no run is much longer than a quantum
+            pages.measure(page)
+            arc.cut(node.measured.parts(pages.rows(page) or 0, self._quantum))
 
     def _will_wait(self, node: Node) -> bool:
         """Whether an operator's work is better done now: a chain ends here (S2), and other pages go first.

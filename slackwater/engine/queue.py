@@ -188,6 +188,11 @@ class Queue:
         """The element that waits longest."""
         return self._entries[0].element
 
+    @property
+    def first(self) -> Entry:
+        """The same, as it waits."""
+        return self._entries[0]
+
     def pop(self, at: int = 0) -> Element:
         """Take that element, or the one at some place behind it."""
         return self._take(at).element
@@ -225,6 +230,19 @@ class Queue:
         self._pages.hold(page)
         self._pages.release(entry.page)
         entry.element = page
+
+    def cut(self, parts: int) -> None:
+        """Divide the page that waits longest: the next run takes one of so many parts of it."""
+        entry = self._entries[0]
+        cut = entry.page.cut(parts)
+        if cut is None:
+            return
+        for page in cut:
+            self._pages.hold(page)
+        self._pages.release(entry.page)
+        self._entries.popleft()
+        self._entries.extendleft(Entry(page, entry.admission, entry.source) for page in reversed(cut))
+        self.on_change()
 
     def clear(self) -> None:
         """Nobody will take what waits."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, TypeVar
 
 from slackwater.operators.recent_answers import RECENT
@@ -72,6 +73,8 @@ class Measured:
         """Runs that took pages whose rows were known."""
         self._recent = [0.0] * 5
         """Seconds, rows in, rows out, bytes in, bytes out; without the time for what was done for others."""
+        self._line = [0.0] * 5
+        """Runs with rows, and sums for the line through them: rows, seconds, rows², rows × seconds."""
         self._held = [0.0, 0.0]
         """The time for that, and the rows that came in."""
         self.held_share = 0.0
@@ -89,12 +92,30 @@ class Measured:
         fresh = (run.seconds - run.holding, run.rows_in, run.rows_out, run.bytes_in, run.bytes_out)
         self._recent = [old * self._fade + new for old, new in zip(self._recent, fresh, strict=True)]
         self._pages += run.rows_in > 0
+        if run.rows_in:
+            x, y = float(run.rows_in), run.seconds
+            line = (1.0, x, y, x * x, x * y)
+            self._line = [old * self._fade + new for old, new in zip(self._line, line, strict=True)]
         if run.rows_in or run.bytes_in:
             # Half of it is of the last four pages.
             self.held_share += ((run.holding > 0) - self.held_share) * 0.16
         if run.holding and run.rows_in:
             held = (run.holding, run.rows_in)
             self._held = [old * self._fade + new for old, new in zip(self._held, held, strict=True)]
+
+    def parts(self, rows: int, quantum: float) -> int:
+        """Into how many parts to cut a page of so many rows for runs of about `quantum` seconds.
+
+        What a run costs whatever its rows does not become less: a part is at least four times that. As long as all
+        pages had about as many rows nobody knows it; then it is taken for nothing, and the first parts show it.
+        """
+        n, x, y, xx, xy = self._line
+        if not n or rows < 2:
+            return 1
+        spread = n * xx - x * x
+        slope = (n * xy - x * y) / spread if spread > 0.01 * n * xx else y / x
+        fixed = max(0.0, (y - slope * x) / n)
+        return max(1, min(rows, ceil(slope * rows / max(quantum - fixed, 4 * fixed))))
 
     @property
     def hold_cost(self) -> float | None:

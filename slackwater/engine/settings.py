@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from slackwater.engine.enabling import Enabling
 from slackwater.errors import QueryError
@@ -10,6 +11,7 @@ from slackwater.estimates.early import Early
 from slackwater.operators.label import Label
 from slackwater.operators.sink import Output
 from slackwater.progress.clock import Clock
+from slackwater.progress.time import microseconds
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Strategy
@@ -17,6 +19,9 @@ from slackwater.windows.sideline import Sideline
 
 #: Bytes of a query's windows that the driver holds.
 RESIDENT_LIMIT = 256 * 2**20
+#: Seconds of a run. A job of Spark has a fixed cost of 0.1 to 0.2 seconds, a fifth of it at most; and prods and
+#: urgent pages wait for a run to end, about as long as a person waits for an answer without wondering.
+QUANTUM = 1.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class EngineSettings:
     """Whether waiting pages of a stream are taken as one."""
     resident_limit: int = RESIDENT_LIMIT
     """For queries that say nothing else."""
+    quantum: float = QUANTUM
+    """Seconds: a longer run of an operator that works on each row by itself takes a part of a page."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,14 @@ class QuerySettings:
     """Labels that the journal knows the query's parts by; some may be another query's."""
     reserved: frozenset[str] = frozenset()
     """Labels that the journal keeps for other queries."""
+
+
+def read_quantum(quantum: str | timedelta) -> float:
+    """A quantum as a user writes it, in seconds."""
+    seconds = microseconds(quantum) / 1e6
+    if seconds <= 0:
+        raise QueryError(f"quantum={quantum!r} must be positive, as in quantum='1 second'")
+    return seconds
 
 
 def check_engine(settings: EngineSettings) -> None:

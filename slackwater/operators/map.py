@@ -30,6 +30,7 @@ class MapPages(Unary):
     """Works on one page a run; its shelf is the sideline."""
 
     shelves: ClassVar[int] = 1
+    divisible: ClassVar[bool] = True
 
     def __init__(
         self, label: str, node: MapNode, specs: Sequence[WindowSpec] = (), sideline: Sideline | None = None
@@ -92,9 +93,8 @@ class MapPages(Unary):
 
     def _work(self, page: Page, emit: Emit) -> None:
         self.on_page(page, emit)
-        arrival = self.pages.measure(page)  # known by now
-        self._turn += arrival.rows
-        self._took(arrival.highest)
+        self._turn += self.pages.rows(page) or 0
+        self._took(self.pages.measure(page).highest)  # known by now
 
     # --- the sideline
 

@@ -110,6 +110,8 @@ class Operator(ABC):
     """Whether rows wait in it, or before it, until time has come to them. The others take rows in any order, and
     let what follows from them go on at once (S1 section 7.5)."""
 
+    divisible: ClassVar[bool] = False
+    """Whether it may take a page in slices: it works on each row by itself."""
     extends: ClassVar[bool] = False
     """Whether it only extends pages by what is to be done to their rows: then `extended` says how."""
 
@@ -308,6 +310,7 @@ class Extending(Unary):
     """An operator that only extends pages by what is to be done to their rows."""
 
     extends: ClassVar[bool] = True
+    divisible: ClassVar[bool] = True
 
     @abstractmethod
     def extended(self, page: Page) -> Page:

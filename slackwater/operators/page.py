@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from math import prod as prod_of
 from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
 from slackwater.operators.prod import Prod
-from slackwater.plan.steps import Columns, Stamp, Step, step_from_json, tupled
+from slackwater.plan.steps import Columns, Slice, Stamp, Step, step_from_json, tupled
 from slackwater.progress.arrival import Arrival
 
 
@@ -146,6 +147,24 @@ class Page:
     def with_step(self, step: Step) -> Page:
         """The page with one more step."""
         return replace(self, steps=(*self.steps, step))
+
+    @property
+    def share(self) -> float:
+        """How much of the rows is left of those that lie there, where pages were cut."""
+        return prod_of(step.share for step in self.steps if isinstance(step, Slice))
+
+    def cut(self, parts: int) -> tuple[Page, Page] | None:
+        """One of so many parts of the rows, and the rest; None where it cannot be cut any more."""
+        last = self.steps[-1] if self.steps else None
+        whole = last if isinstance(last, Slice) else Slice(level=sum(isinstance(s, Slice) for s in self.steps))
+        if parts < 2 or whole.last - whole.first < 2:
+            return None
+        steps = self.steps[:-1] if whole is last else self.steps
+        first, rest = (
+            replace(self, steps=(*steps, part), size=self.size and int(self.size * part.share / whole.share))
+            for part in whole.cut(parts)
+        )
+        return first, rest
 
     @property
     def held(self) -> bool:

@@ -135,7 +135,8 @@ class Pages:
     def rows(self, page: Page) -> int | None:
         """How many rows the page had on arrival, or has left where somebody has counted them."""
         arrival = self.arrival(page) if page.count is None else None
-        return page.count if arrival is None else arrival.rows
+        rows = page.count if arrival is None else arrival.rows
+        return rows if rows is None else round(rows * page.share)
 
     def learn(self, page: Page, arrival: Arrival | None) -> None:
         """A job on a page has brought the statistics of its arrival along."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -306,6 +306,35 @@ class Credible(Step):
         return f"no time beyond {self.limit}"
 
 
+@dataclass(frozen=True)
+class Slice(Step):
+    """Some of a page's rows, so that a long run can be left in the middle (S2 section 3)."""
+
+    kind: ClassVar[str] = "slice"
+    keeps_rows: ClassVar[bool] = True
+    OF: ClassVar[int] = 1024
+    """The shares that rows are dealt to."""
+    first: int = 0
+    last: int = 1024
+    """Shares from the first to below the last."""
+    level: int = 0
+    """How many slices were cut before: rows are dealt anew."""
+
+    @property
+    def share(self) -> float:
+        """Of the rows."""
+        return (self.last - self.first) / self.OF
+
+    def cut(self, parts: int) -> tuple[Slice, Slice]:
+        """One of so many parts, and the rest."""
+        middle = self.first + max(1, (self.last - self.first) // parts)
+        return replace(self, last=middle), replace(self, first=middle)
+
+    def describe(self) -> str:
+        """Which shares."""
+        return f"slice {self.first} to {self.last} of {self.OF}"
+
+
 @dataclass(frozen=True, eq=False)
 class Map(Step):
     """Replaces each row by what a Python function makes of it: S5's Expensive operator.
@@ -339,7 +368,7 @@ class Map(Step):
         return text in {column_text(name) for name, _ in self.columns} and below(text)
 
 
-_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Explode, Stamp, Credible)
+_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Explode, Stamp, Credible, Slice)
 #: The steps that a journal can keep, by their words.
 _KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in _JOURNALED}
 

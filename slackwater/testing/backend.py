@@ -22,7 +22,7 @@ from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
+from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Slice, Sort, Stamp, Step, Where
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
@@ -142,6 +142,11 @@ class ArrowBackend:
     def explode(self, frame: pl.DataFrame, step: Explode) -> pl.DataFrame:
         """One row to many."""
         return exploded(frame, step.call)[0]
+
+    def slice(self, frame: pl.DataFrame, step: Slice) -> pl.DataFrame:
+        """Rows that follow each other."""
+        first, last = (frame.height * share // step.OF for share in (step.first, step.last))
+        return frame.slice(first, last - first)
 
     def map(self, frame: pl.DataFrame, step: Map) -> pl.DataFrame:
         """A function on the visible columns."""
@@ -291,6 +296,7 @@ _STEPS: dict[type[Step], Callable[..., pl.DataFrame]] = {
     JoinTable: ArrowBackend.join,
     Explode: ArrowBackend.explode,
     Map: ArrowBackend.map,
+    Slice: ArrowBackend.slice,
 }
 
 

@@ -141,3 +141,23 @@ def test_the_pages_of_all_maps_count(spark: SparkSession) -> None:
         run = twice.window("1 minute").agg(n="count(*)").start()
         s.run_available()
         assert run.metrics()["mapped_pages"] == 2 * run.metrics()["pages"] > 0
+
+
+def test_section_3_of_s2_a_long_run_takes_its_page_in_parts_and_loses_no_row(spark: SparkSession) -> None:
+    answers = []
+    for quantum in ("1 microsecond", "1 hour"):
+        with sw.Session(spark, quantum=quantum) as s:
+            rows = spark.range(4000).selectExpr(
+                "timestamp_seconds(id) AS t", "id % 7 AS k", "timestamp_seconds(id div 500) AS arrived"
+            )
+            stream = s.stream(
+                "s", rows, time="t", arrival="arrived", page="1 second", disorder=sw.bounded("1 second")
+            )
+            names = spark.range(5).selectExpr("id AS k", "id * 2 AS twice")
+            made = stream.map(lambda batch: batch, "t TIMESTAMP, k BIGINT").join(names, on="k")
+            run = made.window("10 minutes").group_by("k").agg(n="count(*)", twice="sum(twice)").start()
+            s.run_available(drain=True)
+            answers.append(sorted(map(str, run.results().drop(["emitted_at"]).to_pylist())))
+            pages = run.metrics()["mapped_pages"]
+            assert (pages > 8) == (quantum == "1 microsecond"), pages
+    assert answers[0] == answers[1] and len(answers[0]) > 10

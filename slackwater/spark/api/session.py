@@ -17,7 +17,7 @@ from slackwater.calls import NamesCounterparts, called
 from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling, on_demand
 from slackwater.engine.records import History
-from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings, check_engine
+from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings, check_engine, read_quantum
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
 from slackwater.plan import logical as L
@@ -81,6 +81,8 @@ class Session(SpeaksSql, NamesCounterparts):
         heartbeat_scope: for which streams pages wait in a query over several: sw.operator_level() (the default),
             sw.memory_aware(), or to compare sw.papers.query_level() (S1 section 7).
         batch_pages: whether waiting pages of one stream are taken as one where that is faster.
+        quantum: a longer run of a filter, a map or a join with a table takes a part of a page, so that prods and
+            urgent pages need not wait for its end.
         memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
         disk: when pages that wait on disk take more than this, Spark reads no further for now.
         storage: a folder, or an address that pyarrow knows, for the rows that Spark's workers write: pages that
@@ -107,6 +109,7 @@ class Session(SpeaksSql, NamesCounterparts):
         quiet_streams: Enabling | None = None,
         heartbeat_scope: Heartbeats | None = None,
         batch_pages: bool = True,
+        quantum: str | timedelta = "1 second",
         memory: str | int = MEMORY,
         disk: str | int = DISK,
         storage: str | os.PathLike[str] | None = None,
@@ -117,6 +120,7 @@ class Session(SpeaksSql, NamesCounterparts):
             operator_level() if heartbeat_scope is None else heartbeat_scope,
             batch_pages,
             resident_limit,
+            read_quantum(quantum),
         )
         check_engine(settings)
         self.spark = spark if spark is not None else embedded()

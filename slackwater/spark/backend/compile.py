@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, ROW_ORDER, TIME
 from slackwater.plan.function import checked
-from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Sort, Stamp, Step, Where
+from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Slice, Sort, Stamp, Step, Where
 from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
@@ -113,6 +113,14 @@ class Compiler:
         hidden = {c: F.expr(f"CASE WHEN {believed} THEN {c} END") for c in (TIME, PUNCTUATION) if c in self.hidden}
         return CompiledRows(before.frame.withColumns(hidden), before.marked)
 
+    def slice(self, before: CompiledRows, step: Slice) -> CompiledRows:
+        """The rows that were dealt to it, by a hash of all that can have one."""
+        rows = before.passed()
+        columns = [f"`{f.name}`" for f in rows.schema.fields if "map<" not in f.dataType.simpleString()]
+        dealt = f"pmod(xxhash64({', '.join([*columns, str(step.level)])}), {step.OF})"
+        inside = f"{dealt} >= {_not_in_code(step.first)} AND {dealt} < {_not_in_code(step.last)}"
+        return self.where(CompiledRows(rows), Where(inside))
+
     def join(self, before: CompiledRows, step: JoinTable) -> CompiledRows:
         """Rows without a partner go, so the arrival must be known before."""
         assert not self.mark, "the arrival of a page is measured before it is joined with a table"
@@ -136,6 +144,7 @@ _STEPS: dict[type[Step], Callable[..., CompiledRows]] = {
     Sort: Compiler.sort,
     JoinTable: Compiler.join,
     Explode: Compiler.explode,
+    Slice: Compiler.slice,
 }
 
 
