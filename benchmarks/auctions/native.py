@@ -114,6 +114,11 @@ def q9(r: Rows) -> DataFrame:
     return best.selectExpr("id", "category", "closes AS expires", "best.*", "window.start AS window_start")
 
 
+def q11(r: Rows) -> DataFrame:
+    sessions = F.session_window("dateTime", WINDOW).alias("window")
+    return r.of("bid").groupBy(sessions, "bidder").agg(F.count("*").alias("bids")).select("bidder", "bids", _end())
+
+
 def q12(r: Rows) -> DataFrame:
     rows = r.of("bid", None).withWatermark("arrival", "1 millisecond")
     return (
@@ -163,6 +168,12 @@ def q18(r: Rows) -> DataFrame:
     return last.select("bidder", "auction", "bid.*", _start())
 
 
+def q19(r: Rows) -> DataFrame:
+    bids = F.collect_list(F.struct("price", "dateTime", "bidder", "channel", "url"))
+    best = F.slice(F.sort_array(bids, False), 1, 10).alias("best")
+    return r.of("bid").groupBy(_window(), "auction").agg(best).select("auction", "best", _start())
+
+
 def q20(r: Rows) -> DataFrame:
     auctions = r.of("auction").where("category = 10")
     auctions = auctions.withColumnRenamed("dateTime", "opened").drop("description", "extra", "arrival")
@@ -199,7 +210,7 @@ def _report() -> list[Column]:
 
 
 QUERIES: dict[str, Callable[[Rows], DataFrame]] = {
-    f"q{n}": globals()[f"q{n}"] for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18, 20)
+    f"q{n}": globals()[f"q{n}"] for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
 }
 
 

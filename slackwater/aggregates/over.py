@@ -75,7 +75,7 @@ def _calls(text: str, tokens: Sequence[Token]) -> Iterator[OverCall]:
 
 
 def over_places(tokens: Sequence[Token]) -> list[int]:
-    """The tokens OVER that are followed by a parenthesis and stand behind a call.
+    """The tokens OVER that are followed by a parenthesis, or by the name of a window, and stand behind a call.
 
     >>> over_places(list(sqlglot.tokenize("rank() over (order by x)", read="spark")))
     [3]
@@ -84,7 +84,7 @@ def over_places(tokens: Sequence[Token]) -> list[int]:
         n
         for n in range(1, len(tokens) - 1)
         if tokens[n].text.upper() == "OVER"
-        and tokens[n + 1].token_type is TokenType.L_PAREN
+        and tokens[n + 1].token_type in (TokenType.L_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
         and (tokens[n - 1].token_type is TokenType.R_PAREN or tokens[n - 1].text.upper() == "NULLS")
     ]
 

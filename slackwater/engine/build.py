@@ -16,6 +16,7 @@ from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
+from slackwater.operators.asof_join import AsofJoin
 from slackwater.operators.extend import Extend
 from slackwater.operators.in_order import InOrder
 from slackwater.operators.label import Label
@@ -36,6 +37,7 @@ from slackwater.operators.stamp import ClockStamp
 from slackwater.operators.stream_union import StreamUnion
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
+from slackwater.plan.asof import AsofNode
 from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
@@ -51,7 +53,7 @@ from slackwater.plan.nodes import (
     specs_of,
     ways_of,
 )
-from slackwater.plan.steps import Columns
+from slackwater.plan.step import Columns
 from slackwater.plan.union_node import OrderNode, UnionNode
 from slackwater.plan.window_kinds import GapNode, SessionNode
 from slackwater.progress.ahead import read_ahead
@@ -295,10 +297,12 @@ class QueryBuild:
         return feed
 
     def _joining(self, label: str, node: JoinNode, late: Sequence[Columns] | None = None) -> Operator:
-        pages = self.pages
+        stores, asof = self.pages.stores, node.as_asof()
+        if asof is not None:
+            return AsofJoin(label, asof, self.clock, stores.asof_join(label, asof), late)
         if node.by_count:
-            return RowsJoin(label, self.clock, pages.stores.ordered_join(label, node))
-        return WindowJoin(label, node, self.clock, pages.stores.join(label, node), late)
+            return RowsJoin(label, self.clock, stores.ordered_join(label, node))
+        return WindowJoin(label, node, self.clock, stores.join(label, node), late)
 
     def window(self, node: WindowNode, above: Above) -> Feed:
         """Over results it is another operator: these come when windows close."""
@@ -378,6 +382,7 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
     OrderNode: QueryBuild.order,
     UnionNode: QueryBuild.union,
     JoinNode: QueryBuild.join,
+    AsofNode: QueryBuild.join,
     WindowNode: QueryBuild.window,
     RollingNode: QueryBuild.rolling,
     SessionNode: QueryBuild.sessions,

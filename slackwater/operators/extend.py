@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slackwater.operators.operator import Extending
 from slackwater.operators.page import Page
-from slackwater.plan.steps import Step
+from slackwater.plan.step import Step
 
 
 class Extend(Extending):

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from slackwater.operators.prod import Prod
-from slackwater.plan.steps import Columns, Slice, Stamp, Step, step_from_json, tupled
+from slackwater.plan.step import Columns, Step
+from slackwater.plan.steps import Slice, Stamp, step_from_json, tupled
 from slackwater.progress.arrival import Arrival
 
 

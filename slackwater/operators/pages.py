@@ -21,7 +21,8 @@ from slackwater.operators.page import Location, Origin, Page
 from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Credible, Stamp, Step
+from slackwater.plan.step import Step
+from slackwater.plan.steps import Credible, Stamp
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.source_numbers import Floats

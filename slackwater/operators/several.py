@@ -9,11 +9,15 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from slackwater.operators.backend import LateTimes
 from slackwater.operators.element import is_early, of_prod, page_of
-from slackwater.operators.operator import Emit, Input, Operator
+from slackwater.operators.operator import LATE, Emit, Input, Operator
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.plan.step import Columns
+from slackwater.plan.steps import Select
 from slackwater.progress.punctuation import Punctuation
+from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 
 class Several(Operator):
@@ -23,8 +27,10 @@ class Several(Operator):
     and final rows of another for rows of the same answer.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, late: Sequence[Columns] | None = None) -> None:
+        """`late` is the columns of a late row, by side; None if nobody takes these rows."""
         super().__init__(label)
+        self._late_columns = late
         self._turn = 0
 
     def has_work(self, inputs: Sequence[Input]) -> bool:
@@ -62,6 +68,17 @@ class Several(Operator):
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
         """Time has come so far on each input; `output` says how far that is on the other side."""
+
+    def send_late(self, side: int, page: Page, past: int, late: int, emit: Emit) -> None:
+        """Give the rows of a page up to a time, and those without one, to whoever takes late rows."""
+        if self._late_columns is None:
+            return
+        arrival = self.pages.arrival(page)
+        if not late and (arrival is None or not arrival.missing):
+            return
+        rows = self.pages.late(page, LateTimes(min(past + 1, MAX_TICK)))
+        if rows is not None:  # a filter may have dropped those without a time
+            emit(rows.with_step(Select(self._late_columns[side])), LATE)
 
     def _next(self, inputs: Sequence[Input]) -> int | None:
         """The next input in turn that has something else than a prod, or what belongs to one."""
@@ -101,3 +118,10 @@ def emit_early(page: Page | None, prod: Prod, emit: Emit) -> None:
     """Send rows on, if there are any, that count for a prod only."""
     if page is not None:
         emit(replace(page, prod=prod))
+
+
+def moved(tick: int, by: int) -> int:
+    """A heartbeat moved by some ticks; the first and the last one stay where they are."""
+    if tick in (MIN_TICK, MAX_TICK):
+        return tick
+    return min(max(tick + by, MIN_TICK), MAX_TICK - 1)

@@ -6,11 +6,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from slackwater.operators.asof_join import AsofRows
 from slackwater.operators.in_order import RowsInOrder
 from slackwater.operators.join_state import JoinState
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.operators.rows_join import OrderedRows
+from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
 
@@ -29,6 +31,10 @@ class Stores(Protocol):
 
     def ordered_join(self, label: str, node: JoinNode) -> OrderedRows:
         """For the rows of a join in which a side has a window of rows."""
+
+    def asof_join(self, label: str, node: AsofNode) -> AsofRows:
+        """For the rows of an as-of join."""
+        ...
 
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrder:
         """For rows of this shape that wait until their time has come."""

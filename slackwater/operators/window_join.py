@@ -14,14 +14,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from slackwater.figures import Figures
-from slackwater.operators.backend import LateTimes
 from slackwater.operators.join_state import JoinState
-from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
+from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import Several, emit_early
+from slackwater.operators.several import Several, emit_early, moved
 from slackwater.plan.join_node import JoinNode
-from slackwater.plan.steps import Columns, Select
+from slackwater.plan.step import Columns
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
@@ -36,9 +35,7 @@ class WindowJoin(Several):
     def __init__(
         self, label: str, node: JoinNode, clock: Clock, state: JoinState, late: Sequence[Columns] | None = None
     ) -> None:
-        """`late` is the columns of a late row, by side; None if nobody takes these rows."""
-        super().__init__(label)
-        self._late_columns = late
+        super().__init__(label, late)
         self._node = node
         self._clock = clock
         self._kept = state
@@ -54,20 +51,11 @@ class WindowJoin(Several):
         past = self._past(1 - side)
         late = self._kept.add(side, page, past)
         self._late[side] += late
-        if self._late_columns is not None:
-            self._send_late(page, self._late_columns[side], past, late, emit)
+        self.send_late(side, page, past, late, emit)
         self._emit(self._matches(side), emit)
         if side in self._node.lone and self._node.how != "semi":
             self._emit(self._kept.alone(side, self._decided[side], self._clock.now()), emit)
         self._kept.settle_page()
-
-    def _send_late(self, page: Page, columns: Columns, past: int, late: int, emit: Emit) -> None:
-        arrival = self.pages.arrival(page)
-        if not late and (arrival is None or not arrival.missing):
-            return
-        rows = self.pages.late(page, LateTimes(min(past + 1, MAX_TICK)))
-        if rows is not None:  # a filter may have dropped those without a time
-            emit(rows.with_step(Select(columns)), LATE)
 
     def _matches(self, side: int) -> Page | None:
         """The rows that come of the page that was added last."""
@@ -124,7 +112,7 @@ class WindowJoin(Several):
 
     def _decides(self, side: int, beats: Sequence[int]) -> int:
         """Rows of a side whose last instant is at most this have all come, and no partner of theirs will."""
-        return min(beats[1 - side], _moved(beats[side], self._node.sides[side].shortest - 1))
+        return min(beats[1 - side], moved(beats[side], self._node.sides[side].shortest - 1))
 
     def _needless(self, side: int, beats: Sequence[int]) -> int:
         """Rows of a side whose last instant is at most this are needed no more."""
@@ -133,7 +121,7 @@ class WindowJoin(Several):
             limits.append(self._decided[side])
         if other in self._node.lone:
             # Whether a row of the other side has a partner is asked when it is decided.
-            limits.append(_moved(self._decided[other], 1 - self._node.sides[other].longest))
+            limits.append(moved(self._decided[other], 1 - self._node.sides[other].longest))
         return min(limits)
 
     def _limits(self, beats: Sequence[int]) -> list[tuple[int, int]]:
@@ -141,8 +129,8 @@ class WindowJoin(Several):
         found = [(beats[0], 0), (beats[1], 1)]
         for side in self._node.lone:
             alive = self._node.sides[side]
-            found.append((_moved(beats[1 - side], 1 - alive.longest), 1 - side))
-            found.append((_moved(beats[side], alive.shortest - alive.longest), side))
+            found.append((moved(beats[1 - side], 1 - alive.longest), 1 - side))
+            found.append((moved(beats[side], alive.shortest - alive.longest), side))
         return found
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
@@ -169,8 +157,8 @@ class WindowJoin(Several):
         behind = max((self._node.sides[side].longest - 1 for side in self._node.lone), default=0)
 
         def asked(tick: int) -> int | None:
-            found = wanted(_moved(tick, -behind))
-            return None if found is None else _moved(found, behind)
+            found = wanted(moved(tick, -behind))
+            return None if found is None else moved(found, behind)
 
         return asked
 
@@ -206,8 +194,3 @@ class WindowJoin(Several):
     def metrics(self) -> Figures:
         """Late rows and the size of the state."""
         return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._kept.size}
-
-
-def _moved(tick: int, by: int) -> int:
-    """A heartbeat moved by some ticks; the first and the last one stay where they are."""
-    return tick if tick in (MIN_TICK, MAX_TICK) else min(max(tick + by, MIN_TICK), MAX_TICK - 1)

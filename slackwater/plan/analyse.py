@@ -22,6 +22,7 @@ from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import bad_name, unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
+from slackwater.plan.asof import asof
 from slackwater.plan.attribute import apart
 from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
@@ -30,12 +31,14 @@ from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import AggregateNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
+from slackwater.plan.over_rows import over_rows
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_domains import check_time_kinds
 from slackwater.plan.unite import AnalysedPlan, in_order, united
 from slackwater.plan.window_kinds import SessionNode
+from slackwater.plan.window_rows import in_windows, of_same_windows
 from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
 from slackwater.progress.policies import best_effort
@@ -93,7 +96,15 @@ class Analysis:
         return in_order(union) if query.ordered else union
 
     def _join(self, query: L.Join, as_rows: bool) -> AnalysedPlan:
-        return joined([self.of(below, as_rows=True) for below in query.inputs], query)
+        plain, same = of_same_windows(query)
+        return joined([self.of(below, as_rows=True) for below in plain.inputs], plain, same)
+
+    def _in_windows(self, query: L.InWindows, as_rows: bool) -> AnalysedPlan:
+        with _in_clause("window"):
+            return in_windows(*self.window(self.rows_of(query.inputs[0]), query.window), query.window, self._types)
+
+    def _asof(self, query: L.JoinAsof, as_rows: bool) -> AnalysedPlan:
+        return asof([self.of(below, as_rows=True) for below in query.inputs], query)
 
     def _join_stored(self, query: L.JoinStored, as_rows: bool) -> AnalysedPlan:
         return joined_stored(self.of(query.inputs[0], as_rows=True), self._types.stored(query.table), query)
@@ -115,6 +126,9 @@ class Analysis:
         for name, sql in pairs:
             check_of_one_row(name, taken_out(sql, "x")[0], "select")
         if any(has_over(sql) for _, sql in pairs):
+            if below.node.whole_windows() is None and not below.node.answers():
+                over, pairs = over_rows(below, query, pairs, self.of)
+                return projection(over, pairs, "select")
             return with_over(below, pairs, "select")
         return projection(below, pairs, "select")
 
@@ -309,7 +323,9 @@ _ANALYSERS: dict[type[Any], Analyser] = {
     L.Map: Analysis._map,
     L.Union: Analysis._union,
     L.Join: Analysis._join,
+    L.JoinAsof: Analysis._asof,
     L.JoinStored: Analysis._join_stored,
+    L.InWindows: Analysis._in_windows,
     L.Aggregate: Analysis._aggregate,
 }
 

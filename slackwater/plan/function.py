@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from slackwater.errors import QueryError
-from slackwater.plan.steps import Function
+from slackwater.plan.step import Function
 
 
 def checked(function: Function, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:

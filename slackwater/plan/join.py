@@ -21,6 +21,7 @@ from slackwater.plan.steps import JoinTable
 from slackwater.plan.time_domains import check_latent
 from slackwater.plan.unite import AnalysedPlan
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
+from slackwater.windows.results import WINDOW_END
 
 #: The kinds of joins, in the words of Spark and SQL.
 KINDS = {
@@ -55,8 +56,8 @@ class _Matched:
         return schema_of(self.relation, [name for name, _ in self.columns])
 
 
-def joined(parts: Sequence[AnalysedPlan], query: L.Join) -> AnalysedPlan:
-    """The join of two analysed sides."""
+def joined(parts: Sequence[AnalysedPlan], query: L.Join, same: tuple[str, ...] = ()) -> AnalysedPlan:
+    """The join of two analysed sides; `same` are columns of both that a pair has once."""
     how = kind_of(query.how)
     for part in parts:
         if part.node.answers():
@@ -68,12 +69,15 @@ def joined(parts: Sequence[AnalysedPlan], query: L.Join) -> AnalysedPlan:
     check_latent([part.node for part in parts], "join()")
     # A join needs times: rows that have none yet get them before it.
     left, right = (AnalysedPlan(StampNode((p.node,)), p.relation) if p.node.latent else p for p in parts)
-    matched = _match(left.relation, right.relation, query.on, how)
+    if same:
+        _check_in_windows(parts)
+    matched = match(left.relation, right.relation, query.on, how, same)
     node = right.node
     if [name for name, _ in matched.right] != right.relation.names:
         node = right.projected(matched.right, "join").node
     times = left.node.time_columns(), node.time_columns()
-    sides = _sides((left.node, node), query, distance(matched.condition, *times, left.node.domain))
+    said = distance(matched.condition, *times, left.node.domain)
+    sides = (_until(0), _until(0)) if same else _sides((left.node, node), query, said)
     join = JoinNode(
         (left.node, node),
         how,
@@ -82,7 +86,7 @@ def joined(parts: Sequence[AnalysedPlan], query: L.Join) -> AnalysedPlan:
         matched.columns,
         matched.schema,
         (left.node.schema, node.schema),
-        _written(query.on),
+        " and ".join([written(query.on), *same]),
     )
     return AnalysedPlan(join, matched.relation)
 
@@ -98,10 +102,10 @@ def joined_stored(below: AnalysedPlan, table: Relation, query: L.JoinStored) -> 
             "when the stream has ended; write how='inner' or how='left'"
         )
     pairs = _projected(table, query.columns)
-    matched = _match(below.relation, table.select(pairs, "join") if query.columns else table, query.on, how)
+    matched = match(below.relation, table.select(pairs, "join") if query.columns else table, query.on, how)
     texts = dict(pairs)
     stored = tuple((name, texts[sql.strip("`")]) for name, sql in matched.right)
-    step = JoinTable(query.table, how, matched.condition, stored, matched.columns, _written(query.on))
+    step = JoinTable(query.table, how, matched.condition, stored, matched.columns, written(query.on))
     return AnalysedPlan(StepNode((below.node,), step, matched.schema), matched.relation)
 
 
@@ -151,6 +155,16 @@ def _sides(nodes: tuple[PlanNode, PlanNode], query: L.Join, said: Distance) -> t
     return left, right
 
 
+def _check_in_windows(parts: Sequence[AnalysedPlan]) -> None:
+    for part, side in zip(parts, _SIDES, strict=True):
+        if part.node.time_columns().get(WINDOW_END) != (1, 1):
+            raise QueryError(
+                f"join() pairs rows of the same window, and the {side} side has none; write the same one on both "
+                "sides, as in a.window('10 minutes').join(b.window('10 minutes'), on='k') or a [RANGE 10 MINUTES, "
+                "SLIDE 10 MINUTES] JOIN b [RANGE 10 MINUTES, SLIDE 10 MINUTES] USING (k)"
+            )
+
+
 def _warn(text: str) -> None:
     warnings.warn(f"join(): {text}", QueryWarning, stacklevel=2)
 
@@ -189,11 +203,6 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
             "agg(…) behind each side and join the results, or say how far rows may be apart, as in "
             "join(…, within='10 minutes')"
         )
-    if window.slide is not None or window.step is not None:
-        raise QueryError(
-            "join() does not pair the rows of the same window yet; say how far rows may be apart, as in "
-            "join(…, within='10 minutes'), or how long a row finds partners, as in rolling(range='10 minutes')"
-        )
     for word, name in (("offset", "offset"), ("wattr", "on"), ("disorder", "disorder")):
         if getattr(window, word) is not None:
             raise QueryError(
@@ -221,9 +230,12 @@ def _count(rows: object) -> int:
     return rows
 
 
-def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str) -> _Matched:
+def match(
+    left: Relation, right: Relation, on: str | tuple[str, ...] | None, how: str, same: tuple[str, ...] = ()
+) -> _Matched:
     """The columns of a pair, and the condition that two rows of a pair meet."""
-    using = _using(on, left, right)
+    named = _using(on, left, right)
+    using = {**named, **(_using(same, left, right) if same else {})}
     left_names = {name.lower() for name in left.names}
     for name in right.names:
         if name.lower() in left_names and name not in using.values():
@@ -237,10 +249,11 @@ def _match(left: Relation, right: Relation, on: str | tuple[str, ...] | None, ho
     columns = [(n, _of_both(n, twins.get(n), how)) for n in left.names]
     if how not in ("semi", "anti"):
         columns += [(n, f"`{n}`") for n in right.names if n not in using.values()]
-    condition = " AND ".join(f"`{name}` = `{twin}`" for name, twin in twins.items()) or None
-    if isinstance(on, str) and not using:
+    equal = [f"`{name}` = `{twin}`" for name, twin in twins.items()]
+    if isinstance(on, str) and not named:
         check_of_one_row("on", on, "join")
-        condition = f"({on})"
+        equal.append(f"({on})")
+    condition = " AND ".join(equal) or None
     if condition is not None:
         both.where(condition, "join on")
     return _Matched(apart, tuple(columns), condition, both.select(columns, "join"))
@@ -279,7 +292,8 @@ def _using(on: str | tuple[str, ...] | None, left: Relation, right: Relation) ->
     return pairs
 
 
-def _written(on: str | tuple[str, ...] | None) -> str:
+def written(on: str | tuple[str, ...] | None) -> str:
+    """The condition in the user's words."""
     if on is None:
         return "every pair"
     return on if isinstance(on, str) else ", ".join(on)

@@ -84,7 +84,7 @@ def distance(condition: str | None, left: TimeColumns, right: TimeColumns, domai
         return Distance()  # the back end reports it
     reader, unread = _Reader(left, right, domain), list[str]()
     found = list[_Limit]()
-    for conjunct in _conjuncts(tree):
+    for conjunct in conjuncts(tree):
         if not reader.compares_times(conjunct):
             continue
         limits = reader.limits(conjunct)
@@ -98,11 +98,17 @@ def distance(condition: str | None, left: TimeColumns, right: TimeColumns, domai
     return Distance(least(False, False), least(True, False), (least(True, True), least(False, True)), tuple(unread))
 
 
-def _conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+def compares_times(test: exp.Expr, left: TimeColumns, right: TimeColumns, domain: TimeDomain) -> bool:
+    """Whether a condition names a time of each side."""
+    return _Reader(left, right, domain).compares_times(test)
+
+
+def conjuncts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions between the ANDs."""
     tree = tree.unnest()
     if isinstance(tree, exp.And):
-        yield from _conjuncts(tree.left)
-        yield from _conjuncts(tree.right)
+        yield from conjuncts(tree.left)
+        yield from conjuncts(tree.right)
     else:
         yield tree
 
@@ -153,19 +159,21 @@ class _Reader:
             if one is None or other is None:
                 return None
             return one + other if isinstance(tree, exp.Add) else one + -other
-        ticks = self._length(tree)
+        ticks = length_of(tree, self._domain)
         return None if ticks is None else _Sum(0, 0, ticks, ticks)
 
-    def _length(self, tree: exp.Expr) -> Fraction | None:
-        stamps = self._domain is TimeDomain.TIMESTAMP
-        if isinstance(tree, exp.Literal) and not tree.is_string and not stamps:
-            return Fraction(tree.name) * Fraction(10) ** (self._domain.scale or 0)
-        if isinstance(tree, exp.Interval) and stamps and isinstance(tree.this, exp.Expr):
-            try:
-                return Fraction(microseconds(f"{tree.this.name} {tree.text('unit')}"))
-            except QueryError:
-                return None
-        return None
+
+def length_of(tree: exp.Expr, domain: TimeDomain) -> Fraction | None:
+    """The ticks of a literal length, such as an interval; None for another expression."""
+    stamps = domain is TimeDomain.TIMESTAMP
+    if isinstance(tree, exp.Literal) and not tree.is_string and not stamps:
+        return Fraction(tree.name) * Fraction(10) ** (domain.scale or 0)
+    if isinstance(tree, exp.Interval) and stamps and isinstance(tree.this, exp.Expr):
+        try:
+            return Fraction(microseconds(f"{tree.this.name} {tree.text('unit')}"))
+        except QueryError:
+            return None
+    return None
 
 
 def _comparisons(tree: exp.Expr) -> list[tuple[exp.Expr, exp.Expr, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
@@ -15,6 +15,9 @@ from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
 from slackwater.plan.sql_type import sql_type
 from slackwater.plan.time_columns import TimeColumns, earlier, through
 from slackwater.progress.time import TimeDomain
+
+if TYPE_CHECKING:
+    from slackwater.plan.asof import AsofNode
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,10 @@ class JoinNode(TimeOfInput, NeverEarly, PlanNode):
     def by_count(self) -> bool:
         """Whether the rows of a side live until a number of later rows has come."""
         return any(side.rows for side in self.sides)
+
+    def as_asof(self) -> AsofNode | None:
+        """Itself, if a row meets only the one that counts at its time."""
+        return None
 
     def late_columns(self, side: int) -> tuple[tuple[str, str], ...]:
         """The columns of both sides, for a late row of one of them: those of the other side are null."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from slackwater.plan.steps import Function
+from slackwater.plan.step import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
 
@@ -134,6 +134,14 @@ class Window:
 
 
 @dataclass(frozen=True)
+class InWindows(Logical):
+    """The rows, each once in each of its windows, with `window_start` and `window_end`."""
+
+    inputs: tuple[Logical, ...]
+    window: Window
+
+
+@dataclass(frozen=True)
 class Aggregate(Logical):
     """The groups of each window, and what is computed of each."""
 
@@ -154,12 +162,27 @@ class Join(Logical):
 
     inputs: tuple[Logical, ...]
     windows: tuple[Window | None, Window | None]
-    """For how long the rows of each side find partners."""
+    """For how long rows of a side find partners. Windows with a slide or a step pair rows of the same one."""
     on: str | tuple[str, ...] | None
     """A condition over the columns of both sides, or columns that both have; None for every pair."""
     how: str = "inner"
     within: tuple[Span, Span] | None = None
     """Instead of windows: how far the right row may be before and after the left one, both ends included."""
+
+
+@dataclass(frozen=True)
+class JoinAsof(Logical):
+    """Each row of the first input with the one row of the second that counts at its time; see `Query.join_asof`."""
+
+    inputs: tuple[Logical, ...]
+    on: str | tuple[str, ...] | None
+    """Columns of both, or a condition of equalities, which may compare the times of both too."""
+    how: str = "left"
+    within: Span | None = None
+    """How far apart both rows may be, the end included."""
+    direction: str = "backward"
+    at: str | None = None
+    """The time that SQL's FOR SYSTEM_TIME AS OF names."""
 
 
 @dataclass(frozen=True)

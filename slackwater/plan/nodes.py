@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering
-from slackwater.plan.steps import ResultsAsRows, Step
+from slackwater.plan.step import Columns, Step
+from slackwater.plan.steps import ResultsAsRows
 from slackwater.plan.time_columns import TimeColumns, through
 from slackwater.progress.bounds.between_streams import StreamBounds
 from slackwater.progress.disorder import Disorder, Tracker
@@ -194,6 +195,11 @@ class StepNode(TimeOfInput, PlanNode):
         return self.step.group_names(names)
 
     @property
+    def reach(self) -> int:
+        """As the step says."""
+        return self.step.reach
+
+    @property
     def compares_rows(self) -> bool:
         """As the step says."""
         return self.step.compares_rows or super().compares_rows
@@ -293,6 +299,11 @@ class AggregateNode(TimeOfInput, PlanNode):
         """Its results as rows of another query. Results for each row stay answers."""
         return self
 
+    def result_rows(self, columns: Columns, early: Columns | None = None) -> StepNode:
+        """Some columns of its results as rows with a time."""
+        schema = pa.schema([self.schema.field(name) for name, _ in columns])
+        return StepNode((self,), ResultsAsRows(columns, early, self.kernel.source), schema)
+
     def as_window(self) -> WindowNode | None:
         """Itself, if its windows end at fixed times: then early answers can be asked for."""
         return None
@@ -339,10 +350,8 @@ class WindowNode(AggregateNode):
         """Its results as rows of another query."""
         names = row_columns(self.kernel)
         aggregates = {a.name for a in self.kernel.aggregates}
-        columns = tuple((name, f"`{name}`") for name in names)
         early = tuple((name, f"`{seen(name) if name in aggregates else name}`") for name in names)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        return StepNode((self,), ResultsAsRows(columns, early, self.kernel.source), schema)
+        return self.result_rows(tuple((name, f"`{name}`") for name in names), early)
 
 
 @dataclass(frozen=True)

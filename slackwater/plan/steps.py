@@ -7,79 +7,18 @@ journal writes it down.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from slackwater.columns import PLAIN_NAME, TWIN
-from slackwater.plan.identifiers import Wanted, bare, column_text, named_columns, only_used
-from slackwater.plan.time_columns import TimeColumns, through
-
-#: Columns by name, each with its Spark SQL.
-Columns = tuple[tuple[str, str], ...]
-#: Takes a `pyarrow.RecordBatch` and gives one, or a `pyarrow.Table`.
-Function = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Step(ABC):
-    """One step. By default the columns stay as they are. Kinds compare by their fields."""
-
-    kind: ClassVar[str]
-    """Its word in labels and in a journal."""
-    shown: ClassVar[bool] = True
-    """Whether people see it as a step of a plan."""
-    keeps_answers: ClassVar[bool] = False
-    """Whether results of windows are still answers after it, with the columns that every result has."""
-    makes_rows: ClassVar[bool] = False
-    """Whether results of windows are rows of another query after it."""
-    drops_rows: ClassVar[bool] = False
-    """Whether fewer rows may come out; then time has to be known before or counted along."""
-    keeps_rows: ClassVar[bool] = False
-    """Whether a durable page is so with this step, too: it costs nothing, and gives the same at any time."""
-    sets_time: ClassVar[bool] = False
-    """Whether it changes the times of rows, so that arrival statistics are taken after it."""
-    fuses: ClassVar[bool] = True
-    """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
-
-    compares_rows: ClassVar[bool] = False
-    """Whether it compares the results of a window with one another, so that a page must have all of them."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """What it does, for a person."""
-
-    def wants(self, wanted: Wanted) -> Wanted:
-        """The expressions it reads of the rows before it, if these are wanted of the rows after it."""
-        return wanted
-
-    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
-        """Whether a column after it is the stream's source, given what is known of the columns before it."""
-        return below(text)
-
-    def time_columns(self, below: TimeColumns) -> TimeColumns:
-        """The columns after it that tell a row's time, given those before it."""
-        return below
-
-    def attribute_before(self, written: str) -> str:
-        """A windowing attribute in terms of the columns before it."""
-        return written
-
-    def group_names(self, names: list[str]) -> list[str]:
-        """The names of group columns after it, given those before it."""
-        return names
-
-    def on(self, early: bool) -> Step:
-        """The step for an early page, or for another one."""
-        return self
-
-    def to_json(self) -> dict[str, Any]:
-        """The step as JSON values; `step_from_json` reads it."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {"step": self.kind, **{name: value for name, value in values.items() if value is not None}}
+from slackwater.columns import TWIN
+from slackwater.plan.identifiers import Wanted, column_text, named_columns, only_used
+from slackwater.plan.step import Columns, Function, Projecting, Step
+from slackwater.plan.time_columns import TimeColumns, earlier
+from slackwater.windows.results import WINDOW_END, WINDOW_START
+from slackwater.windows.spec import CumulateSpec, WindowSpec
 
 
 @dataclass(frozen=True)
@@ -101,7 +40,7 @@ class Where(Step):
 
 
 @dataclass(frozen=True)
-class Select(Step):
+class Select(Projecting):
     """Replaces the columns of a row; hidden columns stay.
 
     Early results have more columns than final ones: `early` has the columns of these.
@@ -119,19 +58,6 @@ class Select(Step):
     def wants(self, wanted: Wanted) -> Wanted:
         """All its expressions."""
         return [sql for _, sql in self.columns]
-
-    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
-        """Followed through the expression of the column."""
-        columns = {column_text(name): sql for name, sql in self.columns}
-        return text in columns and below(bare(columns[text]))
-
-    def time_columns(self, below: TimeColumns) -> TimeColumns:
-        """Those that it passes on."""
-        return through(self.columns, below)
-
-    def attribute_before(self, written: str) -> str:
-        """The expression of the column."""
-        return _attribute_before(self.columns, written)
 
     def group_names(self, names: list[str]) -> list[str]:
         """Those that are still there, by their new names."""
@@ -211,7 +137,7 @@ class Sort(Step):
 
 
 @dataclass(frozen=True)
-class JoinTable(Step):
+class JoinTable(Projecting):
     """Joins rows with those of a stored table; they keep their time."""
 
     kind: ClassVar[str] = "stored"
@@ -240,19 +166,6 @@ class JoinTable(Step):
         """What its columns and its condition name."""
         return only_used(self.columns, self.condition, {name for name, _ in self.columns})
 
-    def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
-        """Followed through the expression of the column."""
-        found = next((sql for name, sql in self.columns if column_text(name) == text), None)
-        return found is not None and below(bare(found))
-
-    def time_columns(self, below: TimeColumns) -> TimeColumns:
-        """Those that it passes on."""
-        return through(self.columns, below)
-
-    def attribute_before(self, written: str) -> str:
-        """The expression of the column."""
-        return _attribute_before(self.columns, written)
-
 
 @dataclass(frozen=True)
 class Explode(Step):
@@ -273,6 +186,43 @@ class Explode(Step):
     def wants(self, wanted: Wanted) -> Wanted:
         """The generator too."""
         return None if wanted is None else [*wanted, self.call]
+
+
+@dataclass(frozen=True)
+class InWindows(Step):
+    """Gives each row once in each of its windows, with the bounds of the window, whose last tick is its time."""
+
+    kind: ClassVar[str] = "windows"
+    drops_rows: ClassVar[bool] = True
+    fuses: ClassVar[bool] = False
+    range: int
+    slide: int
+    offset: int
+    grows: bool
+    """Whether the windows are those of CUMULATE."""
+    bound: str
+    """Spark SQL that shows a tick, `{}`, to a person."""
+
+    @property
+    def spec(self) -> WindowSpec:
+        """The windows."""
+        kind = CumulateSpec if self.grows else WindowSpec
+        return kind(self.range, self.slide, self.offset)
+
+    def describe(self) -> str:
+        """The windows, in ticks."""
+        step = f"{'step' if self.grows else 'slide'} {self.slide}" + f" offset {self.offset}" * bool(self.offset)
+        return f"rows in windows range {self.range} {step}"
+
+    def time_columns(self, below: TimeColumns) -> TimeColumns:
+        """The bounds; any other time of a row is up to a range earlier than the last tick of its window."""
+        bounds = {WINDOW_START: (1 - self.range, 1 - self.spec.first_end), WINDOW_END: (1, 1)}
+        return {**earlier(below, self.range - 1), **bounds}
+
+    @property
+    def reach(self) -> int:
+        """As long as a window."""
+        return self.range
 
 
 @dataclass(frozen=True)
@@ -368,7 +318,7 @@ class Map(Step):
         return text in {column_text(name) for name, _ in self.columns} and below(text)
 
 
-_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Explode, Stamp, Credible, Slice)
+_JOURNALED = (Where, Select, ResultsAsRows, Over, Sort, JoinTable, Explode, InWindows, Stamp, Credible, Slice)
 #: The steps that a journal can keep, by their words.
 _KINDS: dict[str, type[Step]] = {kind.kind: kind for kind in _JOURNALED}
 
@@ -387,10 +337,3 @@ def step_from_json(values: Mapping[str, Any]) -> Step:
 def tupled(value: Any) -> Any:
     """JSON has lists where values have tuples."""
     return tuple(map(tupled, value)) if isinstance(value, (list, tuple)) else value
-
-
-def _attribute_before(columns: Columns, written: str) -> str:
-    named = {name.lower(): sql for name, sql in columns}
-    found = named.get(written.strip().strip("`").lower(), written)
-    plain = found.strip("`")
-    return plain if PLAIN_NAME.match(plain) else found  # so that the stream's own time is recognised

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NoReturn
 
@@ -14,6 +14,7 @@ from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.expression import Expression
 from slackwater.sql.items import Item
+from slackwater.sql.named_windows import NamedWindows, written_out
 from slackwater.sql.order_by import Comparison
 from slackwater.sql.relations import From
 from slackwater.sql.source import Span, SqlText
@@ -52,6 +53,8 @@ class Clauses:
     having: Expression | None
     window: WindowClause | None
     comparison: Comparison | None = None
+    windows: NamedWindows = field(default_factory=dict)
+    """Those that WINDOW gives names."""
 
 
 class WindowQuery:
@@ -62,6 +65,7 @@ class WindowQuery:
         self._window = window
         self._having = clauses.having
         self._comparison = clauses.comparison
+        self._windows = clauses.windows
         self._locations = locations
         self._source: SqlText = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
@@ -217,7 +221,7 @@ class WindowQuery:
 
     def _over_results(self, expression: Expression) -> str:
         """The expression with groups and aggregates replaced by the names of their columns, which may be hidden."""
-        resolved = self._with_bounds(expression)
+        resolved = written_out(self._with_bounds(expression), self._windows, self._over_results)
         for at, end in expression.aggregates:
             resolved = resolved.edited(at, end, _quoted(self._name_of(expression.part(at, end))))
         return self._named_groups(resolved).text

@@ -103,9 +103,10 @@ class Cursor:
             self.expected(f"'{symbol}'")
 
     def name(self, what: str) -> str:
-        """Take a name, plain or in backticks."""
+        """Take a name, plain, in backticks or in double quotes."""
         token = self.token
-        if token is not None and token.token_type is TokenType.IDENTIFIER and token.text:
+        quoted = self.is_text and self.raw_at(0).startswith('"')
+        if token is not None and (quoted or token.token_type is TokenType.IDENTIFIER) and token.text:
             return self.next().text
         if token is None or not self.word or self.word in _NO_NAMES or " " in self.word:
             self.expected(what)

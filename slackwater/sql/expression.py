@@ -26,14 +26,15 @@ _RESERVED = frozenset(("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "UNION",
 _RESERVED |= {"QUALIFY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {
-    "WINDOW": ("[",),
-    "EMIT": ("EARLY",),
+    "WINDOW": ("[", "TUMBLING", "HOPPING", "SESSION"),
+    "EMIT": ("EARLY", "ON", "FINAL", "CHANGES"),
     "SIDELINE": ("RATIO",),
     "LIMIT": ("ALL", *"0123456789"),
     "LATERAL": ("VIEW",),
 }
-_FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI") for word in ("LEFT", "RIGHT", "FULL")}
-_FOLLOWED |= {word: ("JOIN",) for word in ("INNER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF")}
+_FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI", "ASOF") for word in ("LEFT", "RIGHT", "FULL", "INNER")}
+_FOLLOWED |= {word: ("JOIN",) for word in ("CROSS", "NATURAL", "SEMI", "ANTI")}
+_FOLLOWED["ASOF"] = ("JOIN", "LEFT", "INNER", "BACKWARD", "FORWARD", "NEAREST", "WITHIN")
 #: The error for a sub-query that cannot be written as a join.
 NO_SUBQUERY = (
     "a query inside an expression must be one that can be a join: WHERE … IN (SELECT …) or EXISTS (SELECT …), by "
@@ -276,6 +277,8 @@ def _ends(cursor: Cursor, begin: int, raw: str, stops: Collection[str]) -> bool:
         return False
     if word in _RESERVED:
         return not (word == "FROM" and before == "DISTINCT")
+    if word == "WINDOW" and cursor.word_at(2) == "AS" and cursor.raw_at(3) == "(":
+        return True
     if word in _FOLLOWED:
         return cursor.raw_at(1).upper() in _FOLLOWED[word] or cursor.raw_at(1)[:1] in _FOLLOWED[word]
     return cursor.at > begin and (word in stops or end_clause(cursor) is not None)

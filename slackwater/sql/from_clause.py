@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
@@ -13,6 +14,7 @@ from slackwater.sql.relations import (
     GENERATOR_AFTER_JOIN,
     JOINS,
     STORED_ALONE,
+    Asof,
     From,
     JoinClause,
     Side,
@@ -22,6 +24,7 @@ from slackwater.sql.relations import (
 from slackwater.sql.scope import Scope
 from slackwater.sql.source import span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
+from slackwater.sql.values import read_span
 from slackwater.sql.window import TABLE_FUNCTIONS, read_bracket, read_table_function, two_windows
 
 #: Reads a SELECT at the cursor.
@@ -40,36 +43,83 @@ def read_from(cursor: Cursor, scope: Scope, locations: SourceLocations, query: R
         if cursor.accept_symbol(","):
             other = side()
             joins.append(JoinClause(other, "inner", cursor.span(begin), listed=True))
-        elif (how := _kind(cursor)) is not None:
+        elif (kind := _kind(cursor)) is not None:
+            how, asof = kind
             other = side()
+            if other.at is not None:
+                asof = replace(asof or Asof(), at=other.at)
+            if asof is not None and cursor.accept("MATCH_CONDITION"):
+                asof = replace(asof, match=_in_parentheses(cursor))
             on, using = _condition(cursor, cross=how == "cross")
             how = "inner" if how == "cross" else how
-            joins.append(JoinClause(other, how, cursor.span(begin), on, using))
+            joins.append(JoinClause(other, how, cursor.span(begin), on, using, asof=asof))
         else:
             return From(first, tuple(joins))
 
 
-def _kind(cursor: Cursor) -> str | None:
+def _kind(cursor: Cursor) -> tuple[str, Asof | None] | None:
     """Read the words up to JOIN; give the kind of the join, None if there is no join."""
     word = cursor.word
     if word not in JOINS:
         return None
-    if word in ("NATURAL", "ASOF"):
+    if word == "NATURAL":
         raise cursor.error(
-            f"{word} joins are not supported yet; write JOIN … USING (column) or JOIN … ON condition"
+            "NATURAL joins are not supported: a new column would change them; write JOIN … USING (column)"
         )
-    how = "inner"
+    asof = _asof(cursor)
+    word, how = cursor.word, "inner"
     if word != "JOIN":
+        if asof is not None and word not in ("LEFT", "INNER"):
+            cursor.expected("JOIN or LEFT JOIN behind ASOF", ("JOIN", "LEFT"))
         cursor.at += 1
         how = word.lower()
         if word in ("LEFT", "RIGHT", "FULL") and not cursor.accept("OUTER") and cursor.word in ("SEMI", "ANTI"):
             if word != "LEFT":
                 raise cursor.error(f"{word} {cursor.word} JOIN: write LEFT {cursor.word} JOIN, the sides swapped")
             how = cursor.source.word(cursor.next()).lower()
+    asof = asof or _asof(cursor)
     cursor.expect("JOIN")
     if sees_generator(cursor):
         raise cursor.error(GENERATOR_AFTER_JOIN)
-    return how
+    return how, asof
+
+
+def _asof(cursor: Cursor) -> Asof | None:
+    """Read `ASOF [FORWARD | NEAREST] [WITHIN length]`, if it comes next."""
+    if not cursor.accept("ASOF"):
+        return None
+    words = ("BACKWARD", "FORWARD", "NEAREST")
+    direction = cursor.choice(words).lower() if cursor.word in words else "backward"
+    within = read_span(cursor, "a length, as in WITHIN 10 MINUTES") if cursor.accept("WITHIN") else None
+    return Asof(direction, within)
+
+
+def _in_parentheses(cursor: Cursor) -> Expression:
+    cursor.expect_symbol("(")
+    condition = read_expression(cursor, "a comparison of the times of both sides")
+    cursor.expect_symbol(")")
+    return condition
+
+
+def _system_time(cursor: Cursor, stored: bool) -> Expression | None:
+    """Read `FOR SYSTEM_TIME AS OF column`, if it comes next."""
+    if not (cursor.sees("FOR") and cursor.word_at(1) == "SYSTEM_TIME"):
+        return None
+    begin = cursor.at
+    cursor.at += 2
+    cursor.expect("AS")
+    cursor.expect("OF")
+    first = cursor.at
+    cursor.name("the time column of the stream before it")
+    while cursor.accept_symbol("."):
+        cursor.name("a column")
+    if stored:
+        raise cursor.error(
+            "a stored relation has no versions; leave FOR SYSTEM_TIME out, or declare it as a stream, whose rows "
+            "have times",
+            cursor.since(begin),
+        )
+    return Expression(cursor.source, tuple(cursor.since(first)))
 
 
 def _condition(cursor: Cursor, cross: bool) -> tuple[Expression | None, tuple[Expression, ...]]:
@@ -108,6 +158,7 @@ def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     begin = cursor.at
     relation = _relation(cursor, scope, locations, query)
     end, window, names = cursor.at, relation.window, list(relation.names)
+    at = _system_time(cursor, isinstance(relation.rows, StoredRelation))
     while True:
         if cursor.sees_symbol("["):
             bracket = read_bracket(cursor)
@@ -118,7 +169,7 @@ def _side(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
             cursor.accept("AS")
             names.append(cursor.name("an alias"))
         else:
-            return Side(relation.rows, span_of(cursor.tokens[begin:end]), tuple(names), window)
+            return Side(relation.rows, span_of(cursor.tokens[begin:end]), tuple(names), window, at=at)
 
 
 def _relation(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQuery) -> Side:

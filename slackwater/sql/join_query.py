@@ -9,14 +9,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.plan import logical as L
+from slackwater.plan.window_rows import repeats
 from slackwater.sql.conjuncts import conjuncts
 from slackwater.sql.expression import Expression
 from slackwater.sql.names import Names
-from slackwater.sql.relations import STORED_ALONE, From, JoinClause, Side, StoredRelation, Test
+from slackwater.sql.relations import STORED_ALONE, Asof, From, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.scope import Scope
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.values import quoted
 from slackwater.sql.window import WindowClause
+from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 _LATER = "its rows without a partner would be known only when the stream has ended"
 
@@ -64,11 +66,14 @@ class JoinQuery:
 
     @property
     def _streams(self) -> list[Side]:
-        return [side for side in self.relations.sides if not isinstance(side.rows, StoredRelation)]
+        """Those whose rows find partners for a while: neither stored relations nor versions."""
+        versions = [joined.side for joined in self.relations.joins if joined.asof is not None]
+        sides = [side for side in self.relations.sides if not any(side is version for version in versions)]
+        return [side for side in sides if not isinstance(side.rows, StoredRelation)]
 
     @property
     def window(self) -> WindowClause | None:
-        """The window of the aggregate: the bracket of the only stream, if all other relations are stored."""
+        """The window of the aggregate: the bracket of the only stream, if no other one is paired with it."""
         return self._streams[0].window if len(self._streams) == 1 else None
 
     def _check(self) -> None:
@@ -86,12 +91,16 @@ class JoinQuery:
             if isinstance(side.rows, StoredRelation):
                 if side.window is not None:
                     raise error(side.window.span, "a stored relation has no time, so no window; leave it out")
+            elif side.window is not None and not any(side is stream for stream in self._streams):
+                raise error(
+                    side.window.span, "what counts, counts until the next row; write ASOF WITHIN 1 HOUR JOIN"
+                )
             elif side.window is not None and len(self._streams) > 1:
                 self._check_window(side.window)
 
     def _check_window(self, written: WindowClause) -> None:
         window = written.window
-        for word in ("slide", "offset", "wattr", "disorder"):
+        for word in ("disorder",) if repeats(window) else ("offset", "wattr", "disorder"):
             if getattr(window, word) is not None:
                 raise self.locations.source.error(
                     written.span,
@@ -116,6 +125,9 @@ class JoinQuery:
                 names.use(written, left, n, joined.how)
             left = [side for side in self.seen if side <= n]
         names.settle()
+        windows = [side.window.window for side in self._streams if side.window is not None]
+        if len(self._streams) > 1 and any(map(repeats, windows)):
+            names.share((WINDOW_START, WINDOW_END))
         return names
 
     def _columns(self, rows: L.Logical | StoredRelation) -> list[str] | None:
@@ -181,7 +193,7 @@ class JoinQuery:
             left = (
                 self._stored(left, side, n, joined)
                 if isinstance(side, StoredRelation)
-                else self._join(left, side, n)
+                else (self._join if joined.asof is None else self._asof)(left, side, n)
             )
         return left.rows
 
@@ -223,10 +235,21 @@ class JoinQuery:
         node = L.Join((left.rows, right), (windows[0], windows[1]), self._on(n), joined.how)
         return _RowsSoFar(self.locations.put(node, self._location(left, joined)), None, joined.side)
 
+    def _asof(self, left: _RowsSoFar, right: L.Logical, n: int) -> _RowsSoFar:
+        joined, seen = self.relations.joins[n - 1], [side for side in self.seen if side < n]
+        asof, on = joined.asof or Asof(), self._on(n)
+        if asof.match is not None:
+            if isinstance(on, tuple):
+                raise self.locations.source.error(asof.match.span, "beside MATCH_CONDITION write ON, not USING")
+            on = " AND ".join(part for part in (on, self.resolved(asof.match, [*seen, n]).text) if part)
+        at = None if asof.at is None else self.resolved(asof.at, seen).text
+        node = L.JoinAsof((left.rows, right), on, joined.how, asof.within, asof.direction, at)
+        return _RowsSoFar(self.locations.put(node, self._location(left, joined)), left.window, left.side)
+
     def _location(self, left: _RowsSoFar, joined: JoinClause) -> SourceLocation:
         parts = {"join(): the left side": left.side.span, "join(): the right side": joined.side.span}
         if joined.on is not None:
-            parts["join on"] = joined.on.span
+            parts |= {"join on": joined.on.span, "join_asof(on": joined.on.span}
         return SourceLocation(joined.span, parts=parts)
 
     def _on(self, n: int) -> str | tuple[str, ...] | None:
@@ -256,7 +279,8 @@ class JoinQuery:
         parts = [self.resolved(part, outer, inner).text for part in test.where]
         parts = [f"({part})" for part in parts] if len(parts) > 1 or test.value is not None else parts
         if test.value is not None and test.item is not None:
-            same = f"{_term(self.resolved(test.value, outer))} = {self._compared(test.item, outer, inner)}"
+            value, item = _term(self.resolved(test.value, outer)), self._compared(test.item, outer, inner)
+            same = f"{value} {test.operator} {item}"
             parts.insert(0, f"coalesce({same}, true)" if how == "anti" else same)
         return " AND ".join(parts) or None
 

@@ -44,8 +44,14 @@ class Names:
         self._source = source
         self._sides = sides
         self._of = [{c.lower(): Column(c, c, n, {n}) for c in names} for n, names in enumerate(columns)]
+        self._shared: dict[str, Column] = {}
+        """Columns that all sides get by the join itself: the bounds of their window."""
 
     # --- which columns there are
+
+    def share(self, names: Sequence[str]) -> None:
+        """Add columns that all sides get by the join itself."""
+        self._shared = {name: Column(name, name, 0, set(range(len(self._sides)))) for name in names}
 
     def hide(self, side: int) -> None:
         """Allow the columns of a side only in the condition of its join."""
@@ -171,7 +177,7 @@ class Names:
         span, name = span_of([qualifier, token]), f"{qualifier.text}.{token.text}"
         if self._source.raw(token) == "*":
             raise self._source.error(span, f"{name} stands by itself in SELECT; name one of the columns")
-        column = self._of[side].get(token.text.lower())
+        column = self._of[side].get(token.text.lower(), self._shared.get(token.text.lower()))
         if column is None:
             names = [own for own, _ in self._own(side)]
             hint = did_you_mean(token.text, names)
@@ -209,6 +215,7 @@ class Names:
         """The columns of this name. Hidden columns count only for the last side, whose condition may use them."""
         last = max(seen, default=0)
         columns = [(n, self._of[n][name]) for n in seen if name in self._of[n]]
+        columns += [(0, self._shared[name])] if name in self._shared else []
         return list({id(c): c for n, c in columns if not c.hidden or n == last}.values())
 
     def _ambiguous(self, span: Span, name: str, columns: Sequence[Column]) -> SqlError:
@@ -231,7 +238,8 @@ class Names:
     def all(self, qualifier: Token | None, seen: Sequence[int]) -> list[Column] | None:
         """The columns that a star stands for; None if no side has the qualifier before it."""
         if qualifier is None:
-            return list({id(c): c for n in seen for c in self._of[n].values()}.values())
+            sides = [*(self._of[n] for n in seen), self._shared]
+            return list({id(c): c for side in sides for c in side.values()}.values())
         side = next((n for n in seen if (self._sides[n].name or "").lower() == qualifier.text.lower()), None)
         return None if side is None else [c for c in self._of[side].values() if side in c.qualifiers]
 

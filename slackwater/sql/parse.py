@@ -124,8 +124,18 @@ class _Statements:
             query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
         )
 
-    def _emit(self) -> Early:
+    def _emit(self) -> Early | None:
         cursor, settings = self.cursor, dict[str, object]()
+        if cursor.accept("ON"):
+            cursor.expect("WINDOW", "CLOSE")
+            return None  # a window is answered when it closes anyway
+        if cursor.accept("FINAL"):
+            return None
+        if cursor.sees("CHANGES"):
+            raise cursor.error(
+                "each window is answered once, when it closes; for answers before that write EMIT EARLY EVERY 10 "
+                "SECONDS, or leave EMIT out"
+            )
         cursor.expect("EARLY")
         while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
@@ -149,8 +159,10 @@ class _Statements:
         if cursor.accept("LATE"):
             cursor.accept("INTO")
             late = read_sink(cursor, "a folder for late rows")
+        ordered = cursor.accept("ORDERED")
         name = cursor.name("a name for the query") if cursor.accept("AS") else None
-        return S.Insert(self._query(), sinks, late, name)
+        ordered = cursor.accept("ORDERED") or ordered
+        return S.Insert(self._query(), sinks, late, name, ordered)
 
     def _sink(self) -> str | S.SinkFunction | S.SinkCall | None:
         memory = self.cursor.accept("MEMORY")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import TokenType
 
 from slackwater.plan import logical as L
+from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression
@@ -21,7 +22,7 @@ JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "
 _CLAUSES = (
     *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
     *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
-    *("TABLESAMPLE", "PIVOT", "UNPIVOT"),
+    *("TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_CONDITION"),
 )
 
 
@@ -47,6 +48,18 @@ class StoredRelation:
 
 
 @dataclass(frozen=True)
+class Asof:
+    """What says which one row of a relation counts."""
+
+    direction: str = "backward"
+    within: Length | None = None
+    at: Expression | None = None
+    """The time behind FOR SYSTEM_TIME AS OF."""
+    match: Expression | None = None
+    """The comparison of the times behind MATCH_CONDITION."""
+
+
+@dataclass(frozen=True)
 class Side:
     """One relation of FROM: its rows, the names that may qualify its columns, and its window."""
 
@@ -56,6 +69,8 @@ class Side:
     window: WindowClause | None = None
     also: tuple[str, ...] = ()
     """The aliases of generators behind it, which qualify its columns too."""
+    at: Expression | None = None
+    """The time of FOR SYSTEM_TIME AS OF."""
 
     @property
     def name(self) -> str | None:
@@ -65,13 +80,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Test:
-    """The comparison of IN or EXISTS with the rows of a sub-query."""
+    """The comparison of IN, EXISTS or an operator with the rows of a sub-query."""
 
     value: Expression | None
     """The expression before IN; None for EXISTS."""
     item: Expression | str | None
     """The other side of the comparison: an expression over the sub-query's rows, or the name of their column."""
     where: Sequence[Expression]
+    operator: str = "="
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,8 @@ class JoinClause:
     """Whether a comma joins it; then its condition is in WHERE."""
     test: Test | None = None
     """The comparison, if the side is a sub-query in WHERE. Names are looked up in the sub-query first."""
+    asof: Asof | None = None
+    """Which row of the side counts, in an as-of join."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.errors import QueryError, UnknownTableError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
-from slackwater.plan.steps import Function
+from slackwater.plan.step import Function
 
 
 @dataclass(frozen=True)

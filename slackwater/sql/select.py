@@ -13,6 +13,7 @@ from sqlglot import Token
 
 from slackwater.errors import SqlError
 from slackwater.plan import logical as L
+from slackwater.plan.window_rows import repeats
 from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
@@ -20,6 +21,7 @@ from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.from_clause import read_from
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
+from slackwater.sql.named_windows import read_named_windows, written_out
 from slackwater.sql.order_by import read_comparison
 from slackwater.sql.relations import GENERATOR_AFTER_JOIN, STORED_ALONE, JoinClause, Side, StoredRelation, Test
 from slackwater.sql.scope import Scope
@@ -27,7 +29,14 @@ from slackwater.sql.source import Span, span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.subquery import SubQuery, read_where
 from slackwater.sql.union import check_order
-from slackwater.sql.window import WindowClause, read_bracket, spark_window, two_windows
+from slackwater.sql.window import (
+    KSQL_WINDOWS,
+    WindowClause,
+    read_bracket,
+    read_ksql_window,
+    spark_window,
+    two_windows,
+)
 
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
@@ -53,6 +62,8 @@ class SelectReader:
         self._locations = locations
         self._depth = depth
         self._first_items: list[Item] = []
+        self._grouped = False
+        """Whether the last SELECT had groups."""
         self._ordered = False
         """Whether the last SELECT without parentheses had clauses that compare its results."""
 
@@ -149,11 +160,13 @@ class SelectReader:
         where, subqueries = read_where(cursor) if cursor.accept("WHERE") else ([], [])
         window = self._window(window)
         groups = self._groups() if cursor.accept("GROUP BY") else []
+        self._grouped = bool(groups)
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
         window = self._window(window)
+        named = read_named_windows(cursor)
         comparison = read_comparison(cursor)
         self._ordered = comparison is not None
-        return Clauses(items, relations, where, subqueries, groups, having, window, comparison)
+        return Clauses(items, relations, where, subqueries, groups, having, window, comparison, named)
 
     def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
@@ -168,7 +181,9 @@ class SelectReader:
         window, plain = self._spark_window(self._only_window(query.window, clauses.window), groups)
         having = None if clauses.having is None else query.resolved(clauses.having, aliases=aliases)
         where = [query.resolved(condition) for condition in where]
-        return Clauses(items, relations, where, (), plain, having, window, clauses.comparison), rows
+        return Clauses(
+            items, relations, where, (), plain, having, window, clauses.comparison, clauses.windows
+        ), rows
 
     # --- sub-queries in WHERE
 
@@ -187,10 +202,16 @@ class SelectReader:
             side, where = Side(rows, span_of(list(subquery.query))), []
             items = reader._first_items
             item = items[0].name
+        if subquery.operator != "IN" and (simple is not None or reader._grouped):
+            wrong = (
+                f"{subquery.operator} compares with one value a window; write an aggregate without GROUP BY here"
+            )
+            raise source.error(Span(items[0].span.start, items[-1].span.end), wrong)
         if subquery.value is not None and (len(items) != 1 or item is None):
             span = Span(items[0].span.start, items[-1].span.end)
             raise source.error(span, "IN compares with one column; name it in the sub-query")
-        return JoinClause(side, subquery.how, subquery.span, test=Test(subquery.value, item, where))
+        operator = "=" if subquery.operator == "IN" else subquery.operator
+        return JoinClause(side, subquery.how, subquery.span, test=Test(subquery.value, item, where, operator))
 
     def _simple(self) -> Clauses | None:
         """The clauses of a sub-query that filters a single relation; None for another query."""
@@ -210,7 +231,14 @@ class SelectReader:
         return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
 
     def _window(self, before: WindowClause | None) -> WindowClause | None:
-        """Read S5's WINDOW clause, if it comes next. It may come after any clause from FROM on."""
+        """Read S5's WINDOW clause, or ksqlDB's, if it comes next. It may come after any clause from FROM on."""
+        if (
+            self._cursor.sees("WINDOW")
+            and self._cursor.word_at(1) in KSQL_WINDOWS
+            and self._cursor.raw_at(2) == "("
+        ):
+            self._cursor.at += 1
+            return self._only_window(before, read_ksql_window(self._cursor))
         if not (self._cursor.sees("WINDOW") and self._cursor.raw_at(1) == "["):
             return before
         self._cursor.at += 1
@@ -267,16 +295,28 @@ class SelectReader:
             if clauses.window.window.range == L.NOW:
                 wrong = "[NOW] is for a side of a join, whose rows meet those of the same time; write a RANGE"
                 raise self._error(clauses.window.span, wrong)
+            if _asks_for_rows(clauses, clauses.window.window):
+                rows = self._locations.put(
+                    L.InWindows((rows,), clauses.window.window),
+                    SourceLocation(clauses.window.span, clauses.window.span),
+                )
+                return self._projected(rows, clauses)
             return WindowQuery(clauses, clauses.window, self._locations).logical(rows)
         self._refuse_without_window(clauses)
-        items = clauses.items
+        return self._projected(rows, clauses)
+
+    def _projected(self, rows: L.Logical, clauses: Clauses) -> L.Logical:
+        def plain(expression: Expression) -> Expression:
+            return written_out(expression, clauses.windows, lambda window: window.text)
+
+        items = [i if i.expression is None else replace(i, expression=plain(i.expression)) for i in clauses.items]
         if len(items) > 1 or items[0].expression is not None:
             select = L.Select((rows,), tuple(item.column for item in items))
             span = Span(items[0].span.start, items[-1].span.end)
             rows = self._locations.put(select, SourceLocation(span))
         if clauses.comparison is None:
             return rows
-        return clauses.comparison.over(rows, lambda expression: expression.text, self._locations)
+        return clauses.comparison.over(rows, lambda expression: plain(expression).text, self._locations)
 
     def _stored(self, rows: StoredRelation, clauses: Clauses) -> StoredRelation:
         """Columns of a stored relation, for a join."""
@@ -310,3 +350,12 @@ class SelectReader:
 
     def _error(self, span: Span, message: str) -> SqlError:
         return self._cursor.source.error(span, message)
+
+
+def _asks_for_rows(clauses: Clauses, window: L.Window) -> bool:
+    """Whether a SELECT with a window asks for the rows in their windows, not for an aggregate of them."""
+    items, columns = clauses.items, ("window_start", "window_end")
+    named = [item for item in items if item.expression is None or (item.expression.column or "").lower() in columns]
+    compared = clauses.groups or clauses.having is not None or clauses.comparison is not None
+    aggregates = any(item.expression is not None and item.expression.aggregates for item in items)
+    return bool(named) and repeats(window) and not (compared or aggregates)

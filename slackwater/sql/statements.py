@@ -64,6 +64,8 @@ class Insert(ScriptStatement):
     """Each a folder, a function, a table of another kind, or None for memory."""
     late: str | SinkFunction | SinkCall | None
     name: str | None
+    ordered: bool = False
+    """Whether the sink gets rows in the order of their time."""
 
 
 @dataclass(frozen=True)

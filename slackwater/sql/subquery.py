@@ -1,4 +1,4 @@
-"""Sub-queries in WHERE: IN and EXISTS are semi joins, NOT IN and NOT EXISTS are anti joins."""
+"""Sub-queries in WHERE: IN, EXISTS and comparisons are semi joins, NOT IN and NOT EXISTS are anti joins."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from slackwater.sql.source import Span, span_of
 
 @dataclass(frozen=True)
 class SubQuery:
-    """`value [NOT] IN (…)`, or `[NOT] EXISTS (…)` without a value."""
+    """`value [NOT] IN (…)`, `[NOT] EXISTS (…)` without a value, or `value > (…)`."""
 
     value: Expression | None
     negated: bool
     query: tuple[Token, ...]
     span: Span
+    operator: str = "IN"
+    """IN, or a comparison with the one row of the sub-query."""
 
     @property
     def how(self) -> str:
@@ -53,11 +55,43 @@ def _first_query(expression: Expression) -> int | None:
     return None
 
 
+#: Comparisons, and what they are with the sides swapped.
+_OPERATORS = {
+    "=": "=",
+    "==": "==",
+    "<": ">",
+    "<=": ">=",
+    ">": "<",
+    ">=": "<=",
+    "<>": "<>",
+    "!=": "!=",
+    "<=>": "<=>",
+}
+
+
+def _compared(part: Expression, at: int) -> SubQuery | None:
+    """A comparison with a sub-query, which stands on one side of it by itself."""
+    source, tokens, end = part.source, part.tokens, closing_bracket(part.tokens, at)
+    if end == len(tokens) - 1 and at > 1:
+        operator, value = source.raw(tokens[at - 1]), tokens[: at - 1]
+    elif at == 0 and end is not None and end < len(tokens) - 2:
+        operator, value = _OPERATORS.get(source.raw(tokens[end + 1]), ""), tokens[end + 2 :]
+    else:
+        return None
+    if operator not in _OPERATORS or any(source.word(token) in ("OR", "AND", "NOT") for token in value):
+        return None
+    expression = Expression(source, value)
+    expression.check("a value to compare with")
+    return SubQuery(expression, False, tokens[at + 1 : end], part.span, operator)
+
+
 def _subquery(part: Expression) -> SubQuery:
     source, tokens = part.source, part.tokens
     at = _first_query(part)
     assert at is not None
     words = [source.word(token) for token in tokens[:at]]
+    if (compared := _compared(part, at)) is not None:
+        return compared
     if closing_bracket(tokens, at) != len(tokens) - 1:
         raise source.error(span_of([tokens[at + 1]]), NO_SUBQUERY)
     negated = words[:1] == ["NOT"]

@@ -25,6 +25,8 @@ _ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
 _RESULT_TIMES = ("window", "session_window", "window_time")
 #: Flink's table functions.
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+#: The words behind WINDOW in ksqlDB.
+KSQL_WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
 #: Spark's functions, which are also the names of their structs.
 SPARK_WINDOWS = ("WINDOW", "SESSION_WINDOW")
 
@@ -134,11 +136,15 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
         while cursor.word_at(1) != "DESCRIPTOR" and cursor.accept_symbol(","):
             partition.append(read_expression(cursor, "a column to partition by"))
     cursor.expect_symbol(",")
-    cursor.expect("DESCRIPTOR")
-    cursor.expect_symbol("(")
-    column = read_expression(cursor, "the time column").text
+    descriptor = cursor.sees("DESCRIPTOR") and cursor.raw_at(1) == "("
+    cursor.at += 2 if descriptor else 0
+    time = read_expression(cursor, "the time column")
+    if not descriptor and time.column is None:
+        raise cursor.source.error(time.span, "expected DESCRIPTOR(…) with the time column")
+    column = time.text
     wattr = None if column.lower() in _RESULT_TIMES else column
-    cursor.expect_symbol(")")
+    if descriptor:
+        cursor.expect_symbol(")")
     cursor.expect_symbol(",")
     first = read_span(cursor, "a length, as in INTERVAL '10' MINUTES")
     if function == "SESSION":
@@ -153,6 +159,29 @@ def read_table_function(cursor: Cursor, function: str, begin: int) -> WindowClau
     if cursor.accept_symbol(","):
         window = replace(window, offset=read_span(cursor, "an offset, as in INTERVAL '1' MINUTE"))
     cursor.expect_symbol(")")
+    return WindowClause(window, cursor.span(begin))
+
+
+def read_ksql_window(cursor: Cursor) -> WindowClause:
+    """Read `TUMBLING (SIZE 1 HOUR)`, `HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES)` or `SESSION (5 MINUTES)`."""
+    begin, kind = cursor.at, cursor.choice(KSQL_WINDOWS)
+    cursor.expect_symbol("(")
+    if kind != "SESSION":
+        cursor.expect("SIZE")
+    size = read_span(cursor, "a length, as in 10 MINUTES")
+    slide = size
+    if kind == "HOPPING":
+        cursor.expect_symbol(",")
+        cursor.expect("ADVANCE", "BY")
+        slide = read_span(cursor, "how often a window begins, as in ADVANCE BY 10 MINUTES")
+    if cursor.sees_symbol(","):
+        cursor.at += 1
+        raise cursor.error(
+            "how long a window waits is the stream's disorder policy; write DISORDER BOUNDED 10 MINUTES in its "
+            "declaration, or RANGE 1 HOUR, SLIDE 1 HOUR, DISORDER BOUNDED 10 MINUTES in brackets"
+        )
+    cursor.expect_symbol(")")
+    window = L.Window(gap=size) if kind == "SESSION" else L.Window(size, slide)
     return WindowClause(window, cursor.span(begin))
 
 

@@ -62,7 +62,7 @@ class _Select:
     @property
     def is_plain(self) -> bool:
         """Whether it gives the rows of FROM as they are."""
-        return self.columns == "*" and not (self.where or self.union)
+        return self.columns == "*" and not (self.where or self.union or self.window)
 
     @property
     def streams(self) -> frozenset[L.Scan]:
@@ -145,6 +145,10 @@ class _Writer:
             groups=f" GROUP BY {', '.join(text for _, text in groups)}" if groups else "",
         )
 
+    def _in_windows(self, query: L.InWindows) -> _Select:
+        select = self._over(query, filtered=True)
+        return replace(select, window=f"{' WINDOW' * bool(select.join)} [{window_sql(query.window)}]")
+
     def _join(self, query: L.Join) -> _Select:
         left, right = map(self.select, query.inputs)
         windows = query.windows if query.within is None else _windows_within(query.within)
@@ -157,6 +161,22 @@ class _Writer:
             return inline if window is None else f"(SELECT * FROM {inline}){_bracket(window)}"
 
         return _Select(source, join=kind_of(query.how), scans=left.streams | right.streams)
+
+    def _asof(self, query: L.JoinAsof) -> _Select:
+        left, right = map(self.select, query.inputs)
+        twice = right.join or left.streams & right.streams
+        other = f"({right.text})" if twice else right.relation
+        how = [_KINDS[kind_of(query.how)]]
+        if query.at is not None:
+            other += f" FOR SYSTEM_TIME AS OF {query.at}"
+        else:
+            how.append("ASOF" if query.direction == "backward" else f"ASOF {query.direction.upper()}")
+        how += [] if query.within is None else [f"WITHIN {span_sql(query.within)}"]
+        condition = self._condition(query, [self._scope.columns(side) for side in query.inputs]) or "ON true"
+        rest = " ".join(word for word in (*how, "JOIN", other, condition) if word)
+        return _Select(
+            lambda window: f"{left.chain(window)} {rest}", join="asof", scans=left.streams | right.streams
+        )
 
     def _join_stored(self, query: L.JoinStored) -> _Select:
         left = self.select(query.inputs[0])
@@ -173,7 +193,7 @@ class _Writer:
         how = _KINDS[kind_of(query.how)] if condition else "CROSS"
         return " ".join(word for word in (how, "JOIN", other, condition) if word)
 
-    def _condition(self, query: L.Join | L.JoinStored, sides: list[list[str] | None]) -> str:
+    def _condition(self, query: L.Join | L.JoinAsof | L.JoinStored, sides: list[list[str] | None]) -> str:
         on = query.on
         if on is None:
             return "" if kind_of(query.how) == "inner" else "ON true"
@@ -199,7 +219,9 @@ _WRITERS: dict[type[L.Logical], NodeWriter] = {
     L.Sort: _Writer._sort,
     L.Map: _Writer._map,
     L.Union: _Writer._union,
+    L.InWindows: _Writer._in_windows,
     L.Join: _Writer._join,
+    L.JoinAsof: _Writer._asof,
     L.JoinStored: _Writer._join_stored,
     L.Aggregate: _Writer._aggregate,
 }

@@ -22,11 +22,24 @@ from slackwater.operators.payload import MaterializedRows, Payload, Recipe
 from slackwater.operators.prod import Prod
 from slackwater.plan.function import checked
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Slice, Sort, Stamp, Step, Where
+from slackwater.plan.step import Step
+from slackwater.plan.steps import (
+    Credible,
+    Explode,
+    InWindows,
+    JoinTable,
+    Map,
+    Over,
+    Select,
+    Slice,
+    Sort,
+    Stamp,
+    Where,
+)
 from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK
 from slackwater.testing.aggregates import partials_of
-from slackwater.testing.explode import exploded
+from slackwater.testing.explode import exploded, in_windows
 from slackwater.testing.expression import expression
 from slackwater.testing.kept_aggregates import kept_values
 from slackwater.testing.pairs import with_stored
@@ -147,6 +160,10 @@ class ArrowBackend:
         """Rows that follow each other."""
         first, last = (frame.height * share // step.OF for share in (step.first, step.last))
         return frame.slice(first, last - first)
+
+    def windows(self, frame: pl.DataFrame, step: InWindows) -> pl.DataFrame:
+        """A row for each window."""
+        return in_windows(frame, step)
 
     def map(self, frame: pl.DataFrame, step: Map) -> pl.DataFrame:
         """A function on the visible columns."""
@@ -295,6 +312,7 @@ _STEPS: dict[type[Step], Callable[..., pl.DataFrame]] = {
     Credible: ArrowBackend.credible,
     JoinTable: ArrowBackend.join,
     Explode: ArrowBackend.explode,
+    InWindows: ArrowBackend.windows,
     Map: ArrowBackend.map,
     Slice: ArrowBackend.slice,
 }

@@ -21,7 +21,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StreamNode, WindowNode
-from slackwater.plan.steps import Function
+from slackwater.plan.step import Function
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder

@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
+from slackwater.testing.asof_rows import AsofInProcess
 from slackwater.testing.join_rows import JoinRows
 from slackwater.testing.ordered_rows import OrderedRowsHere
 from slackwater.testing.rows_in_order import RowsInOrderHere
@@ -39,6 +41,10 @@ class ArrowStores:
     def ordered_join(self, label: str, node: JoinNode) -> OrderedRowsHere:
         """Rows in memory."""
         return OrderedRowsHere(label, node, self._pages)
+
+    def asof_join(self, label: str, node: AsofNode) -> AsofInProcess:
+        """Rows in memory."""
+        return AsofInProcess(label, node, self._pages)
 
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
         """Rows in memory."""

@@ -26,7 +26,7 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 
 def result_schema(kernel: Kernel, domain: TimeDomain, group_types: list[pa.DataType]) -> pa.Schema:
     """Arrow schema of the results: groups, aggregates, then the columns of every result."""
-    time = _time_type(domain)
+    time = time_type(domain)
     fields = [pa.field(g.name, t) for g, t in zip(kernel.groups, group_types, strict=True)]
     fields += [pa.field(a.name, a.type) for a in kernel.aggregates]
     fields += [pa.field(WINDOW_START, time), pa.field(WINDOW_END, time), pa.field(KIND, pa.string())]
@@ -34,7 +34,8 @@ def result_schema(kernel: Kernel, domain: TimeDomain, group_types: list[pa.DataT
     return pa.schema(fields)
 
 
-def _time_type(domain: TimeDomain) -> pa.DataType:
+def time_type(domain: TimeDomain) -> pa.DataType:
+    """The type of the bounds of windows."""
     if domain.scale is not None:
         return pa.decimal128(19, domain.scale)  # room for every tick: no window's end can be too large
     return _INSTANT if domain is TimeDomain.TIMESTAMP else pa.int64()
@@ -129,12 +130,17 @@ def high(name: str) -> str:
     return f"{name}_high"
 
 
+def bound_sql(domain: TimeDomain) -> str:
+    """The bound of a window as results show it, in Spark SQL of a tick `{}`."""
+    if domain.scale is not None:
+        return f"CAST({{}} AS DECIMAL(19, 0)) * {Decimal(1).scaleb(-domain.scale):f}BD"
+    return "timestamp_micros({})" if domain is TimeDomain.TIMESTAMP else "{}"
+
+
 def result_sql(kernel: PaneKernel, domain: TimeDomain) -> dict[str, str]:
     """The same results as Spark SQL over merged partials and a window number; `emitted_at` comes from a column."""
     start, end = kernel.spec.bounds_sql(WINDOW)
-    stamp = "timestamp_micros({})" if domain is TimeDomain.TIMESTAMP else "{}"
-    if domain.scale is not None:
-        stamp = f"CAST({{}} AS DECIMAL(19, 0)) * {Decimal(1).scaleb(-domain.scale):f}BD"
+    stamp = bound_sql(domain)
     return {
         **{g: f"`{g}`" for g in kernel.keys},
         **kernel.value_sql(),

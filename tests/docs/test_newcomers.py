@@ -176,10 +176,14 @@ MISTAKES: list[tuple[Callable[[], Any], str, str]] = [
     (lambda: plan(f"SELECT averge(delay) AS d FROM trips {MINUTE}"), "'averge'", "'average'"),
     (
         lambda: plan("SELECT avg(delay) OVER w AS d FROM trips WINDOW w AS (PARTITION BY dest)"),
-        "no name",
-        "FROM s [",
+        "OVER (PARTITION BY dest)",
+        "ORDER BY ts",
     ),
-    (lambda: plan("SELECT count(*) AS n FROM trips WINDOW TUMBLING (SIZE 1 HOUR)"), "TUMBLING", "FROM s [RANGE"),
+    (
+        lambda: plan("SELECT count(*) AS n FROM trips WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 MINUTE)"),
+        "how long a window waits",
+        "DISORDER BOUNDED",
+    ),
     (
         lambda: plan(f"SELECT max(n) AS m FROM (SELECT count(*) AS n FROM trips {MINUTE}) [ROWS 11]"),
         "rolling() over results",

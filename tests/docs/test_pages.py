@@ -12,7 +12,17 @@ from pyspark.sql import SparkSession
 
 from tests.kit import doc_pages as pages
 
-PAGES = ["../README.md", "index.md", "coming-from.md", "tutorial.md", "top-n.md", "session-windows.md", "sinks.md"]
+PAGES = [
+    "../README.md",
+    "index.md",
+    "coming-from.md",
+    "tutorial.md",
+    "top-n.md",
+    "as-of.md",
+    "changing-tables.md",
+    "session-windows.md",
+    "sinks.md",
+]
 
 
 @pytest.mark.spark

@@ -43,6 +43,8 @@ _STATEMENTS = (
     "INSERT INTO 'out' LATE INTO 'late' AS q SELECT count(*) AS n FROM trips [ROWS 5]",
     "INSERT INTO parquet('out', every = 1 MINUTE) LATE INTO t('late', key = ('a', 'b')) SELECT * FROM trips",
     "EXPLAIN FORMAT MERMAID SELECT carrier FROM trips; EXPLAIN q",
+    "INSERT INTO 'out' ORDERED SELECT carrier, count(*) AS n FROM trips "
+    "WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 1 HOUR) GROUP BY 1 EMIT ON WINDOW CLOSE",
     "SHOW STREAMS; SHOW RESULTS OF q; PROD q UNTIL '2013-01-14' WHERE carrier = 'AA'; STOP q; "
     "RUN WITHOUT DRAIN SPEED 60",
     "SELECT carrier, count(*) AS n FROM trips GROUP BY window(ts, '10 minutes', '2 minutes'), carrier",
@@ -71,6 +73,30 @@ _ASKED = (
     "EXISTS (SELECT 1 FROM gates y [ROWS 10] WHERE y.carrier = x.carrier AND minutes > 5)",
 )
 _ASKED_STORED = "NOT EXISTS (SELECT * FROM airports a WHERE a.dest = x.dest)"
+#: Sides of which one row counts, or that share a window; OVER on rows; comparisons with one value of a window.
+_ASOF = (
+    "ASOF JOIN gates y ON x.carrier = y.carrier AND x.ts >= y.ts",
+    "LEFT ASOF WITHIN 10 MINUTES JOIN gates y USING (carrier)",
+    "ASOF NEAREST WITHIN 1 HOUR LEFT JOIN gates y MATCH_CONDITION (y.ts <= x.ts) ON y.carrier = x.carrier",
+    "LEFT JOIN gates FOR SYSTEM_TIME AS OF x.ts AS y ON x.carrier = y.carrier",
+)
+_SHARED = (
+    "trips x {0} JOIN gates y {0} USING (carrier)",
+    "trips x {0} FULL JOIN gates y {0} ON x.carrier = y.carrier AND delay > minutes",
+    "TUMBLE(trips, ts, INTERVAL 1 HOUR) x LEFT JOIN TUMBLE(TABLE gates, DESCRIPTOR(ts), INTERVAL '1' HOUR) y "
+    "ON x.carrier = y.carrier AND x.window_start = y.window_start",
+)
+_OVER = (
+    "avg(delay) OVER (PARTITION BY dest ORDER BY ts RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW)",
+    "count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) + 1",
+    "max(seats) OVER w - seats",
+)
+_NAMED = " WINDOW w AS (PARTITION BY dest ORDER BY ts RANGE BETWEEN INTERVAL 5 SECONDS PRECEDING AND CURRENT ROW)"
+_HOURLY = "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier"
+_COMPARED = (
+    "n > (SELECT avg(m) AS a FROM (SELECT count(*) AS m FROM gates {0} GROUP BY gate) {0})",
+    "(SELECT count(*) AS m FROM gates {0}) <= n * 2 AND carrier <> 'x'",
+)
 _STREAM = ("trips x", "trips AS x", "(SELECT * FROM trips WHERE delay > 0) x")
 _STORED = (
     "JOIN carriers c ON x.carrier = c.code",
@@ -88,7 +114,15 @@ class Grammar:
     def query(self) -> str:
         """A SELECT over trips."""
         kinds: list[Callable[[], str]] = [self._rows, self._windows, self._windows, self._nested]
-        kinds += [self._united, lambda: self._windows(f"({self._united()})"), self._joined, self._joined]
+        kinds += [
+            self._counting,
+            self._over,
+            self._compared,
+            self._united,
+            lambda: self._windows(f"({self._united()})"),
+            self._joined,
+            self._joined,
+        ]
         return self._random.choice(kinds)()
 
     def statement(self) -> str:
@@ -165,6 +199,25 @@ class Grammar:
             window = call(("WINDOW [RANGE 1 HOUR, SLIDE 10 MINUTES]", "WINDOW [RANGE 1 HOUR]"))
             return f"SELECT x.carrier, count(*) AS n, max(gate) FROM {source} {window}{where} GROUP BY x.carrier"
         return f"SELECT {call((columns, 'y.*', 'x.carrier, y.carrier, gate'))} FROM {source}{where}"
+
+    def _counting(self) -> str:
+        """A join in which one row counts, or rows share a window; or rows in their windows."""
+        call, window = self._random.choice, self._random.choice(_WINDOWS[:2])
+        if self._random.random() < 0.3:
+            return f"SELECT {call(('*', 'carrier, window_start'))} FROM trips {window}{self._where()}"
+        shared = self._random.random() < 0.5
+        source = call(_SHARED).format(window) if shared else f"{call(_STREAM)} {call(_ASOF)}"
+        columns = call(("*", "gate, x.ts", "window_end, gate" if shared else "dest, gate"))
+        return f"SELECT {columns} FROM {source}"
+
+    def _over(self) -> str:
+        calls = self._random.sample(_OVER, self._random.randint(1, len(_OVER)))
+        columns = ", ".join(f"{call} AS o{n}" for n, call in enumerate(calls))
+        return f"SELECT carrier, {columns} FROM trips{self._where()}{_NAMED * ('OVER w' in columns)}"
+
+    def _compared(self) -> str:
+        where = self._random.choice(_COMPARED).format("[RANGE 1 HOUR, SLIDE 1 HOUR]")
+        return f"SELECT carrier, n FROM ({_HOURLY}) WHERE {where}"
 
     def _windows(self, source: str = "trips") -> str:
         call = self._random.choice

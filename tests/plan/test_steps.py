@@ -7,7 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from slackwater.plan.steps import JoinTable, Map, ResultsAsRows, Select, Step, Where, step_from_json
+from slackwater.plan.step import Step
+from slackwater.plan.steps import JoinTable, Map, ResultsAsRows, Select, Where, step_from_json
 
 COLUMNS = (("a", "x + 1"), ("b", "`b`"))
 STEPS = [

@@ -34,6 +34,12 @@ QUERIES: dict[str, L.Logical] = {
     "full": join_of(LEFT, RIGHT, (12, 7), ON, "full"),
     "semi": join_of(LEFT, RIGHT, (12, 7), ON, "semi"),
     "counted": windows(join_of(LEFT, RIGHT, (12, 7), "g = g2"), 9, 3, "g"),
+    "windows": join_of(LEFT, RIGHT, (L.Window(9, 6), L.Window(9, 6)), ON, "full"),
+    "cumulate": join_of(LEFT, RIGHT, (L.Window(9, step=3), L.Window(9, step=3)), "g = g2", "left"),
+    "as of": L.JoinAsof((LEFT, RIGHT), "g = g2", "left"),
+    "as of within": L.JoinAsof((LEFT, RIGHT), "g = g2", "inner", 3),
+    "nearest": L.JoinAsof((LEFT, RIGHT), "g = g2", "left", 4, "nearest"),
+    "forward": L.JoinAsof((LEFT, RIGHT), None, "left", 4, "forward"),
     "three": join_of(
         join_of(LEFT, RIGHT, (12, 7), "g = g2"),
         renamed(A, "3", "t", "g", "i"),
@@ -53,6 +59,16 @@ QUERIES: dict[str, L.Logical] = {
 }
 
 
+def cut(side: Any, window: L.Window | None) -> Any:
+    if window is None:
+        return side
+    if window.step is not None:
+        return side.cumulate(window.range, window.step)
+    if window.slide is not None:
+        return side.window(window.range, window.slide)
+    return side.rolling(range=window.range, rows=window.rows)
+
+
 def fluent(query: Any, streams: dict[str, Any]) -> Any:
     """The same query, written by a user."""
     if isinstance(query, L.Scan):
@@ -60,11 +76,10 @@ def fluent(query: Any, streams: dict[str, Any]) -> Any:
     sides = [fluent(below, streams) for below in query.inputs]
     if isinstance(query, L.Select):
         return sides[0].select(**dict(query.columns))
+    if isinstance(query, L.JoinAsof):
+        return sides[0].join_asof(sides[1], query.on, query.within, query.how, query.direction)
     if isinstance(query, L.Join):
-        left, right = (
-            side if window is None else side.rolling(range=window.range, rows=window.rows)
-            for side, window in zip(sides, query.windows, strict=True)
-        )
+        left, right = (cut(side, window) for side, window in zip(sides, query.windows, strict=True))
         return left.join(right, on=query.on, how=query.how)
     window = window_of(sides[0], query.window.range, query.window.slide)
     return window.group_by(**dict(query.groups)).agg(**dict(query.aggregates))
@@ -240,14 +255,12 @@ REFUSED = {
     "its rows have no time; leave within out": lambda a, b, s: a.join(s.range(3).toDF("n"), within=1),
     "both sides have a column 'v'": lambda a, b, s: a.rolling(range=5).join(b.rolling(range=5), on="k"),
     "the left side has no window": lambda a, b, s: a.join(b.select("k", w="v").rolling(range=5), on="k"),
-    "does not pair the rows of the same window yet": lambda a, b, s: a.window(5).join(
-        b.select(j="k").rolling(range=5)
-    ),
+    "the sides have different ones": lambda a, b, s: a.window(5).join(b.select(j="k").rolling(range=5)),
     "is no kind of join .did you mean 'left'": lambda a, b, s: _apart(a, b, how="lefft"),
     "the left side has no such column .did you mean 'k'": lambda a, b, s: _apart(a, b, on=["kk"]),
     "there is no column 'nothing'": lambda a, b, s: _apart(a, b, on="k2 = nothing"),
     "would be known only when the stream has ended": lambda a, b, s: a.join(s.range(3).toDF("n"), how="right"),
-    "write a stream with a window, or a static DataFrame": lambda a, b, s: a.join("b"),
+    "write a stream with a window, a static DataFrame": lambda a, b, s: a.join("b"),
     "an aggregate needs a window": lambda a, b, s: _apart(a, b, on="sum(v) > w"),
     "this DataFrame is a stream": lambda a, b, s: a.join(s.readStream.format("rate").load()),
     "a join takes rows; leave group_by": lambda a, b, s: a.rolling(range=5).group_by("k").join(b.rolling(range=5)),

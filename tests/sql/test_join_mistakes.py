@@ -24,8 +24,12 @@ MISTAKES = [
     (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸gate)", "there is no column 'gate' on the left side"),
     (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸delay)", "there is no column 'delay' on the right side"),
     (
-        "SELECT * FROM trips x [RANGE 10 MINUTES] JOIN gates y ‸[RANGE 5 MINUTES, SLIDE 5 MINUTES] ON true",
-        "a window with SLIDE is for aggregates; .*WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]",
+        "SELECT * FROM trips x [RANGE 10 MINUTES] ‸JOIN gates y [RANGE 5 MINUTES, SLIDE 5 MINUTES] ON true",
+        "join() pairs rows of the same window, and the sides have different ones",
+    ),
+    (
+        "SELECT * FROM trips x [RANGE 10 MINUTES] JOIN gates y ‸[RANGE 5 MINUTES, DRATIO 1%] ON true",
+        "a window with DISORDER is for aggregates; .*WINDOW [RANGE 1 HOUR, SLIDE 1 HOUR]",
     ),
     (f"SELECT * FROM {BOTH} ‸[RANGE 1 HOUR]", "a bracket stands behind each side of a join; .*WINDOW"),
     (
@@ -59,7 +63,7 @@ MISTAKES = [
         "there is no column 'gat' (did you mean 'gate'?)",
     ),
     ("SELECT * FROM trips x [NOW] JOIN gates y [NOW] ON ‸max(gate) = dest", "a join looks at single rows"),
-    ("SELECT * FROM trips [NOW] ‸NATURAL JOIN gates [NOW]", "NATURAL joins are not supported yet"),
+    ("SELECT * FROM trips [NOW] ‸NATURAL JOIN gates [NOW]", "NATURAL joins are not supported"),
     ("SELECT * FROM trips [NOW] RIGHT ‸SEMI JOIN gates [NOW] ON true", "write LEFT SEMI JOIN, the sides swapped"),
     ("SELECT * FROM trips x [NOW] JOIN (gates y [NOW] ‸JOIN s ON true) ON true", None),
     ("SELECT count(*) AS n FROM trips ‸[NOW]", "[NOW] is for a side of a join"),

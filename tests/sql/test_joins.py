@@ -122,6 +122,30 @@ QUERIES: list[tuple[str, L.Logical]] = [
         "SELECT x.delay FROM trips x [RANGE 10 MINUTES] SEMI JOIN gates y [RANGE 5 MINUTES] USING (carrier, ts)",
         L.Select((pairs(("carrier", "ts"), "semi", left=TRIPS, right=GATES),), ((None, "delay"),)),
     ),
+    # Rows of the same window, in brackets and as Flink writes it.
+    (
+        "SELECT x.carrier, window_start, y.window_end, gate FROM trips x [RANGE 1 HOUR, SLIDE 10 MINUTES] "
+        "JOIN gates y [RANGE 1 HOUR, SLIDE 10 MINUTES] ON x.carrier = y.carrier",
+        L.Select(
+            (pairs(windows=(L.Window("1 hour", "10 minutes"),) * 2),),
+            (("carrier", "x_carrier"), (None, "window_start"), (None, "window_end"), (None, "gate")),
+        ),
+    ),
+    (
+        "SELECT x.carrier, x.window_start FROM TUMBLE(TABLE trips, DESCRIPTOR(ts), INTERVAL '1' HOUR) x "
+        "LEFT JOIN TUMBLE(TABLE gates, DESCRIPTOR(ts), INTERVAL '1' HOUR) y "
+        "ON x.carrier = y.carrier AND x.window_start = y.window_start AND x.window_end = y.window_end",
+        L.Select(
+            (
+                pairs(
+                    "x_carrier = y_carrier AND window_start = window_start AND window_end = window_end",
+                    "left",
+                    (L.Window("1 hour", "1 hour", wattr="ts"),) * 2,
+                ),
+            ),
+            (("carrier", "x_carrier"), (None, "window_start")),
+        ),
+    ),
     # Three: a pair finds partners for as long as both of its rows are alive.
     (
         f"SELECT x.delay, speed FROM {BOTH} LEFT JOIN traffic z [RANGE 1 HOUR] ON z.speed > delay AND z.ts > x.ts",

@@ -50,6 +50,19 @@ MISTAKES = [
     ("SELECT count(*) AS n FROM trips [RANGE ‸5 MONTHS]", "unknown unit 'months'.*months and years have no fixed"),
     ("SELECT count(*) AS n FROM trips [RANGE 5 MINUTES‸", "expected ',' or ']', found the end"),
     ("SELECT count(*) AS n FROM trips [RANGE 5 MINUTES, ‸ROWS 5, ROWS 6]", None),
+    ("SELECT count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] EMIT ‸CHANGES", "EMIT EARLY EVERY 10 SECONDS"),
+    (
+        "SELECT count(*) AS n FROM trips WINDOW TUMBLING (SIZE 1 HOUR, ‸GRACE PERIOD 5 MINUTES)",
+        "how long a window waits is the stream's disorder policy",
+    ),
+    (
+        "SELECT rank() OVER ‸v AS r, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] WINDOW w AS ()",
+        "there is no window 'v'; there are w",
+    ),
+    (
+        "SELECT * FROM trips WHERE delay > (SELECT ‸delay FROM gates [RANGE 1 HOUR])",
+        "> compares with one value a window; write an aggregate without GROUP BY",
+    ),
     ("SELECT count(*) AS n FROM trips [SLIDE 5 MINUTES, ‸SLIDE 6 MINUTES]", "SLIDE is there twice"),
     ("SELECT count(*) AS n FROM trips [ROWS 5] WINDOW ‸[ROWS 6]", "these rows have a window already"),
     ("SELECT count(*) AS n FROM trips [ROWS 5, DRATIO ‸100%]", "not between 0 and 1"),
@@ -70,7 +83,7 @@ MISTAKES = [
     ("SELECT carrier FROM trips ‸UNION DISTINCT SELECT carrier FROM trips", "UNION would drop equal rows"),
     ("SELECT carrier FROM trips ‸INTERSECT SELECT carrier FROM trips", "INTERSECT is not supported yet"),
     ("SELECT ‸DISTINCT carrier FROM trips", "SELECT DISTINCT is not supported yet"),
-    ("SELECT carrier FROM trips WHERE delay > (‸SELECT max(x) FROM s)", "a query inside an expression must be one"),
+    ("SELECT carrier FROM trips WHERE delay > (SELECT ‸max(x) FROM s)", "an aggregate needs a window"),
     ("SELECT (‸SELECT max(x) FROM s) AS m FROM trips", "to compare results of windows join them"),
     ("SELECT carrier FROM trips WHERE ok OR delay IN (‸SELECT x FROM s)", "by itself or between ANDs"),
     ("SELECT carrier FROM trips WHERE delay IN (‸SELECT x FROM s) IS NULL", "by itself or between ANDs"),

@@ -1,4 +1,4 @@
-"""Ten thousand random texts: each gives a plan that says what was written, or an error with its place.
+"""Twenty thousand random texts: each gives a plan that says what was written, or an error with its place.
 
 Good texts from a grammar catch what is refused by mistake, and what does not survive being written back. Damaged
 ones catch tracebacks from inside, hangs, and texts that are accepted though a part of them is not in the plan.
@@ -23,7 +23,7 @@ from slackwater.sql.write import to_sql
 from tests.kit.sql import SCOPE, TYPES, select
 from tests.kit.sql_grammar import Grammar
 
-SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 10))]
+SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 20))]
 GOOD, DAMAGED, NOISE = 40, 860, 100
 #: No text is worked on longer than this, in seconds; most take a millisecond.
 LONGEST = 2.0
@@ -81,6 +81,8 @@ def assert_all_is_said(text: str) -> None:
         ):  # what it lists is nothing
             written = to_sql(statement.query, SCOPE, statement.early, statement.sideline)
             joined = {"*", "in", "not"} if re.search(r"JOIN|\. \*|IN \( SELECT", text) else set[str]()
+            if "( SELECT" in text:  # a comparison with a sub-query is a join, its sides perhaps swapped
+                joined |= {"and", "<", "<=", ">", ">="}
             missing = words(text) - words(written) - SAID_OTHERWISE - joined
             assert not missing, (text, written, missing)
 
@@ -109,7 +111,7 @@ SAID_OTHERWISE = frozenset(
 SAID_OTHERWISE |= frozenset(
     ["where", "hour", "hours", "sec", "seconds", "second", "minutes", "min", "emit", "early", "range", "%", "table"]
 )
-SAID_OTHERWISE |= frozenset(["descriptor", "hop", "interval", "group", "by"])
+SAID_OTHERWISE |= frozenset(["descriptor", "hop", "tumble", "w", "match_condition", "interval", "group", "by"])
 SAID_OTHERWISE |= frozenset([".", "x", "y", "z", "c", "inner", "outer", "using"])
 SPAN = re.compile(r"\d+ ?([a-z]+)?")
 

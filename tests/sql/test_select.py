@@ -9,7 +9,7 @@ from slackwater.plan.analyse import analyse
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.sql.write import to_sql
-from tests.kit.sql import SCOPE, TYPES, logical, plan
+from tests.kit.sql import SCOPE, TYPES, described, logical, plan
 
 TRIPS = L.Scan("trips")
 HOURLY = L.Window("1 hour", "10 minutes")
@@ -237,6 +237,65 @@ def test_windows_can_be_written_in_many_ways(written: str, window: L.Window) -> 
     assert isinstance(aggregate, L.Aggregate)
     assert aggregate.window == window
     plan(f"SELECT count(*) AS n {written}")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "SELECT * FROM trips [RANGE 1 HOUR, SLIDE 10 MINUTES] WHERE ok",
+        "SELECT * FROM HOP(trips, DESCRIPTOR(window_time), INTERVAL '10' MINUTES, INTERVAL '1' HOUR) WHERE ok",
+    ],
+)
+def test_rows_have_the_bounds_of_their_windows(written: str) -> None:
+    rows = L.InWindows((L.Where((L.Scan("trips"),), "ok"),), L.Window("1 hour", "10 minutes"))
+    assert logical(written) == rows
+    assert plan(written).schema.names[-2:] == ["window_start", "window_end"]
+    some = L.Select((rows,), ((None, "carrier"), (None, "window_start")))
+    assert logical(written.replace("*", "carrier, window_start")) == some
+    for nodes in (rows, some):
+        assert logical(to_sql(nodes, SCOPE)) == nodes
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "FROM trips WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY carrier",
+        "FROM trips WHERE true WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 1 HOUR) GROUP BY carrier",
+        'FROM "trips" AS "t" [RANGE INTERVAL \'1\' HOUR, SLIDE INTERVAL 1 HOUR] GROUP BY t.carrier',
+        "FROM TUMBLE(trips, window_time, INTERVAL '1 hour') GROUP BY 1",
+        "FROM HOP(trips, window_time, INTERVAL 1 HOUR, INTERVAL 1 HOUR) GROUP BY carrier",
+        "FROM trips GROUP BY window(ts, '1 hour'), 1",
+        "FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier EMIT ON WINDOW CLOSE",
+        "FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier EMIT FINAL",
+    ],
+)
+def test_windows_as_other_systems_write_them(written: str) -> None:
+    plain = "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier"
+    assert (
+        described(f"SELECT carrier, count(*) AS n {written}").splitlines()[-2:]
+        == described(plain).splitlines()[-2:]
+    )
+
+
+def test_a_window_may_have_a_name() -> None:
+    text = "SELECT carrier, count(*) AS n, rank() OVER {} AS r FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY 1"
+    inside = "(PARTITION BY window_start ORDER BY count(*) DESC)"
+    assert logical(f"{text.format('w')} WINDOW w AS {inside}") == logical(text.format(inside))
+    qualify = "QUALIFY rank() OVER {} <= 3"
+    named = f"{text.format('w')} WINDOW v AS (PARTITION BY window_end), w AS {inside} {qualify.format('w')}"
+    assert logical(named) == logical(f"{text.format(inside)} {qualify.format(inside)}")
+
+
+def test_results_are_compared_with_one_value_of_their_window() -> None:
+    counts = "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier"
+    window = "[RANGE 1 HOUR, SLIDE 1 HOUR]"
+    most = f"SELECT max(m) AS best FROM (SELECT count(*) AS m FROM gates {window} GROUP BY carrier) {window}"
+    for where, on in (("n > ({})", "n > best"), ("({}) <= n + 1", "(n + 1) >= best")):
+        query = logical(f"SELECT * FROM ({counts}) WHERE {where.format(most)}")
+        assert isinstance(query, L.Join) and (query.on, query.how) == (on, "semi")
+        assert query.inputs[0] == logical(counts)
+        assert logical(to_sql(query, SCOPE)) == query
+    plan(f"SELECT * FROM ({counts}) WHERE n > ({most}) AND carrier <> 'x'")
 
 
 def test_sparks_struct_of_a_session_is_made_of_the_bounds() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from slackwater.errors import QueryError, UnknownTableError, did_you_mean
 from slackwater.plan.cross_stream import with_bounds
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.between_streams import written_bounds
-from slackwater.spark.api.declare import check_policy
+from slackwater.spark.api.declare import check_policy, check_table
 from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow
 from slackwater.spark.ingest.replay import Replay
 from slackwater.spark.storage.embedded import moved_to
@@ -43,6 +44,8 @@ class Catalogue:
         """Replaced, never changed: the executor's thread looks streams up."""
         self.tables: Mapping[str, DataFrame] = {}
         """Stored relations that were given a name. Replaced, never changed, too."""
+        self.functions: dict[str, Callable[[], DataFrame]] = {}
+        """What gives some of them anew; the executor's thread looks single names up."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._streams)
@@ -66,9 +69,24 @@ class Catalogue:
         """Add a stream."""
         self._streams = {**self._streams, stream.node.name: stream}
 
-    def register(self, name: str, table: DataFrame) -> None:
-        """Add a stored relation."""
+    def register(self, name: str, given: DataFrame | Callable[[], Any]) -> DataFrame:
+        """Add a stored relation, or what gives one anew for each page; gives the rows of now."""
+
+        def frame(table: Any) -> DataFrame:
+            rows = self._users.createDataFrame(table) if isinstance(table, pa.Table) else table
+            check_table(name, rows, list(self))
+            return rows
+
+        def now(function: Callable[[], Any]) -> DataFrame:
+            return moved_to(self._spark, frame(function()))
+
+        static = isinstance(given, DataFrame) or not callable(given)
+        table = frame(given) if static else frame(given())  # type: ignore[operator]
+        self.functions.pop(name, None)
+        if not static:
+            self.functions[name] = partial(now, given)  # type: ignore[arg-type]
         self.tables = {**self.tables, name: moved_to(self._spark, table)}
+        return table
 
     def stream(self, name: str) -> tuple[StreamNode, FrameRelation]:
         """A declared stream and its rows."""

@@ -160,6 +160,14 @@ WINDOW_ARGUMENTS: Mapping[str, str] = {
     "watermark": "write disorder=sw.bounded({value})",
 }
 
+#: Arguments of `Query.join_asof`.
+ASOF_ARGUMENTS: Mapping[str, str] = {
+    **_same("write on={value}; times are those of the streams", "by", "left_by", "right_by"),
+    **_same("times are those of the streams; write on= for the columns that are equal", "left_on", "right_on"),
+    **_same("write within={value}", "tolerance"),
+    **_same("write direction={value}", "strategy"),
+}
+
 #: Arguments of `Query.rolling`.
 ROLLING_ARGUMENTS: Mapping[str, str] = _same(
     "write rolling(rows=…) for a number of rows, or rolling(range=…) for a length of time", "window", "size", "n"

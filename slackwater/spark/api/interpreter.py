@@ -131,7 +131,7 @@ class Interpreter:
         insert = statement if isinstance(statement, S.Insert) else S.Insert(statement, (None,), None, None)
         with at(statement):
             sinks, late = [self._sink(sink) for sink in insert.sinks], self._sink(insert.late)
-            return self.query(insert.select).start(sinks, late, insert.name, hold)
+            return self.query(insert.select).start(sinks, late, insert.name, hold, ordered=insert.ordered)
 
     def _sink(self, written: str | S.SinkFunction | S.SinkCall | None) -> OneSink:
         if isinstance(written, S.SinkCall):

@@ -9,13 +9,13 @@ from pyspark.sql import Column, DataFrame
 
 from slackwater.calls import NamesCounterparts, called
 from slackwater.engine.settings import QuerySettings
-from slackwater.errors import QueryError, shown
+from slackwater.errors import QueryError, UnknownTableError, shown
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format, explain_plan
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, describe
-from slackwater.plan.steps import Function
+from slackwater.plan.step import Function
 from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, keys_of, named_aggregates, pairs_of, text_of
@@ -157,7 +157,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
     @called()
     def join(
         self,
-        other: Query | Windowed | DataFrame,
+        other: Query | Windowed | DataFrame | str,
         on: On = None,
         how: str = "inner",
         within: Span | tuple[Span, Span] | None = None,
@@ -171,7 +171,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         and pairs of another join, need neither: results meet those of the same time.
 
         Args:
-            other: another stream or query, a window of one, or a static DataFrame.
+            other: another stream or query, a window of one, a static DataFrame, or the name of a table.
             on: a column of both sides, or several, or a Spark SQL condition over the columns of both: text, or a
                 Column. Other columns have different names on both sides.
             how: "inner", "left", "right", "full", "semi" or "anti"; with a DataFrame not "right" or "full".
@@ -179,6 +179,34 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
                 one, both ends included. One length means both.
         """
         return _join(self.session, (self._logical, None), other, on, how, within)
+
+    @called(words.ASOF_ARGUMENTS)
+    def join_asof(
+        self,
+        other: Query,
+        on: On = None,
+        within: Span | None = None,
+        how: str = "left",
+        direction: str = "backward",
+    ) -> Query:
+        """Each row with the one row of another stream that counts at its time: the last one at or before it.
+
+        `trades.join_asof(prices, on="symbol")` gives each trade the price of its time. The other stream is a
+        relation that changes: each of its rows counts from its own time until the next one with the same key. A
+        row comes out when the heartbeat of the other stream has passed its time.
+
+        Args:
+            other: the stream whose rows count.
+            on: a column of both sides, or several, or a condition of equalities, as in "symbol = code".
+            within: how far apart both rows may be, the end included; None: any distance.
+            how: "left" keeps rows for which no other counts; "inner" leaves them out.
+            direction: "backward", or "forward" for the first row at or after it, or "nearest". These two need
+                `within`, and wait for so long.
+        """
+        if not isinstance(other, Query) or other.session is not self.session:
+            raise QueryError(f"join_asof({shown(other)}): write a stream or a query of the same session")
+        logical = L.JoinAsof((self._logical, other._logical), keys_of(on), how, within, direction)
+        return self._step(logical)
 
     def _windowed(self, window: L.Window) -> Windowed:
         analysis = self.session._analysis
@@ -298,12 +326,12 @@ def _join(
     session: Session, left: _Side, other: object, on: On, how: str, within: Span | tuple[Span, Span] | None = None
 ) -> Query:
     keys = keys_of(on)
-    if isinstance(other, DataFrame):
+    if isinstance(other, (DataFrame, str)):
         if left[1] is not None:
             raise QueryError("join() with a stored relation needs no window; leave rolling(…) out before it")
         if within is not None:
             raise QueryError("join(within=…) with a stored relation: its rows have no time; leave within out")
-        name = session._stored(other)
+        name = _table_name(session, other) if isinstance(other, str) else session._stored(other)
         logical: L.Logical = L.JoinStored((left[0],), name, keys, how)
     else:
         if not isinstance(other, (Query, Windowed)):
@@ -314,6 +342,17 @@ def _join(
         logical = L.Join((left[0], right[0]), (left[1], right[1]), keys, how, _both_ends(within))
     session._analysis.of(logical)
     return Query(session, logical)
+
+
+def _table_name(session: Session, name: str) -> str:
+    try:
+        session._analysis.table(name)
+    except UnknownTableError as error:
+        raise QueryError(
+            f"join({name!r}): {error}; write a stream with a window, a static DataFrame of Spark, or the name of a "
+            "table"
+        ) from None
+    return name
 
 
 def _both_ends(within: object) -> tuple[Span, Span] | None:

@@ -33,7 +33,7 @@ from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.available import run_available
 from slackwater.spark.api.catalogue import Catalogue, Declaration
 from slackwater.spark.api.column_sql import unwrapped
-from slackwater.spark.api.declare import check_frame, check_table, stream_node
+from slackwater.spark.api.declare import check_frame, stream_node
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.notebook import session_html, session_line
 from slackwater.spark.api.prod_streams import check_role, read_control
@@ -135,7 +135,7 @@ class Session(SpeaksSql, NamesCounterparts):
         durable = sync and self._journal is not None
         pages = SparkBackend(private_copy(self.spark), self._place, durable, self.spark)
         self._catalogue = Catalogue(pages.spark, self.spark)
-        pages.tables = self._catalogue.table
+        pages.tables.find, pages.tables.function = self._catalogue.table, self._catalogue.functions.get
         pages.streams = self._catalogue.frame
         pages.room = MemoryBudget(read_size(memory, "memory"), read_size(disk, "disk"))
         self._analysis = Analysis(self._catalogue)
@@ -245,14 +245,15 @@ class Session(SpeaksSql, NamesCounterparts):
         self._catalogue.bind(bounds, streams, (latency, timeout, unit, indirect, groups, ordered))
 
     @called()
-    def register_table(self, name: str, df: DataFrame) -> None:
-        """Give a static DataFrame a name, so that SQL can join streams with it.
+    def register_table(self, name: str, df: DataFrame | Callable[[], Any]) -> None:
+        """Give a static DataFrame a name, so that SQL can join streams with it, as can `join("name", on=…)`.
 
-        Tables and views of Spark have one already. Its rows are read anew for each page; `df.cache()` keeps them.
+        Tables and views of Spark have one already. Files are read again when they have changed, whole tables only;
+        `df.cache()` keeps the rows of now. A function is called for each page: it gives the table as it is then, as
+        a DataFrame or an Arrow table, such as `DeltaTable("lake/carriers").to_pyarrow_table`.
         """
-        check_table(name, df, list(self._catalogue))
-        self._tables = {**self._tables, name: df}
-        self._catalogue.register(name, df)
+        frame = self._catalogue.register(name, df)
+        self._tables = {**self._tables, name: frame}
 
     def _stored(self, df: DataFrame) -> str:
         """The name of a static DataFrame; a new one where it has none."""

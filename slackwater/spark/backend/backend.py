@@ -38,6 +38,7 @@ from slackwater.spark.backend.opened import LocationRows, open_rows, reference_o
 from slackwater.spark.backend.relation import NUMBER, numbers_of_rows
 from slackwater.spark.backend.scan import of_payload, results_hidden, times_of
 from slackwater.spark.backend.staging import few
+from slackwater.spark.backend.stored_tables import StoredTables
 from slackwater.spark.backend.tables import RELATIONS, Copies
 from slackwater.spark.backend.wide_fold import FEW_KERNELS, WideFold
 from slackwater.spark.backend.work import PageJobs
@@ -77,9 +78,7 @@ class SparkBackend:
         self._user = user or spark
         self._shapes: dict[str, TaskLayout] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
-        self.tables: Callable[[str], DataFrame] = lambda name: self.spark.table(name)
-        """Finds stored relations."""
-        self._stored: dict[str, DataFrame] = {}
+        self.tables = StoredTables(self)
         self.copies = Copies(self)
         self.room = MemoryBudget()
         self.side_by_side = SideBySide()
@@ -356,9 +355,11 @@ class SparkBackend:
         """The table that a step joins, or the journal's copy of it."""
         if step.copy is not None:
             return self.copies.table(step.copy)
-        if step.table not in self._stored:
-            self._stored[step.table] = self.tables(step.table)
-        return self._stored[step.table]
+        return self.tables.now(step.table)
+
+    def copy_of(self, step: JoinTable) -> str | None:
+        """Where the journal has a copy of that table; None if the table may change."""
+        return self.copies.place(self.stored(step)) if self.tables.stays(step.table) else None
 
 
 def _done(work: PageJobs, value: T) -> Done[T]:

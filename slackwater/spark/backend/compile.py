@@ -16,11 +16,25 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from slackwater.columns import PUNCTUATION, ROW_ORDER, TIME
+from slackwater.columns import PANE, PUNCTUATION, ROW_ORDER, TIME, WINDOW
 from slackwater.plan.function import checked
-from slackwater.plan.steps import Credible, Explode, JoinTable, Map, Over, Select, Slice, Sort, Stamp, Step, Where
+from slackwater.plan.step import Step
+from slackwater.plan.steps import (
+    Credible,
+    Explode,
+    InWindows,
+    JoinTable,
+    Map,
+    Over,
+    Select,
+    Slice,
+    Sort,
+    Stamp,
+    Where,
+)
 from slackwater.spark.storage.types import spark_schema
 from slackwater.windows.results import WINDOW_END, WINDOW_START
+from slackwater.windows.spec import floor_division
 
 #: Hidden column that says whether the filters so far have let a row pass.
 KEEP = "__keep"
@@ -134,6 +148,20 @@ class Compiler:
         assert not self.mark, "the arrival of a page is measured before its rows are exploded"
         return CompiledRows(before.passed().select("*", column(step.call).alias(*step.names)))
 
+    def windows(self, before: CompiledRows, step: InWindows) -> CompiledRows:
+        """One row to as many as there are windows, with another time."""
+        assert not self.mark, "the arrival of a page is measured before its rows get the times of windows"
+        spec, others = step.spec, [name for name in self.hidden if name != TIME]
+        first, last = spec.windows_sql(PANE)
+        start, end = spec.bounds_sql(WINDOW)
+        pane = floor_division(f"({TIME} - {spec.offset}L)", spec.pane)
+        rows = before.passed().select("*", named(pane, PANE))
+        several = spec.panes_per_window > spec.panes_per_slide
+        rows = rows.select("*", named(f"explode_outer(sequence({first}, {last}))" if several else first, WINDOW))
+        visible = [f"`{name}`" for name in rows.columns if name not in (*self.hidden, PANE, WINDOW)]
+        bounds = [named(step.bound.format(at), name) for at, name in ((start, WINDOW_START), (end, WINDOW_END))]
+        return CompiledRows(rows.select(*visible, *bounds, named(f"{end} - 1L", TIME), *others))
+
 
 _STEPS: dict[type[Step], Callable[..., CompiledRows]] = {
     Where: Compiler.where,
@@ -145,6 +173,7 @@ _STEPS: dict[type[Step], Callable[..., CompiledRows]] = {
     JoinTable: Compiler.join,
     Explode: Compiler.explode,
     Slice: Compiler.slice,
+    InWindows: Compiler.windows,
 }
 
 

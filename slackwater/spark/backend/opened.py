@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME, UNTIL
 from slackwater.operators.page import CachedRows, DriverRows, JoinOutput, Location, SavedRows, SourceRows
-from slackwater.plan.steps import Columns, Step
+from slackwater.plan.step import Columns, Step
 from slackwater.spark.backend.compile import CompiledRows, column, named
 from slackwater.spark.backend.locations.location import RowLocation, source_errors_explained
 from slackwater.spark.backend.locations.registry import KINDS

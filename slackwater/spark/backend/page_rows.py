@@ -17,7 +17,7 @@ from slackwater.errors import RowsGoneError
 from slackwater.events import decision
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.page import Page
-from slackwater.plan.steps import Step
+from slackwater.plan.step import Step
 from slackwater.progress.arrival import merged_sketch
 from slackwater.spark.backend.arrival_statistics import (
     ALL,

@@ -15,7 +15,7 @@ from slackwater.operators.page import CachedRows, DriverRows, Origin, Page, Save
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.prod import Prod
 from slackwater.plan.nodes import AggregateNode, StreamNode
-from slackwater.plan.steps import Columns
+from slackwater.plan.step import Columns
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.locations.location import RowLocation

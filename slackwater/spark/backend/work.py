@@ -23,7 +23,8 @@ from slackwater.events import decision
 from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
 from slackwater.operators.page import CachedRows, DriverRows, Page, SavedRows
 from slackwater.operators.payload import MaterializedRows, Recipe, Staged, payload_rows
-from slackwater.plan.steps import JoinTable, Map, Step
+from slackwater.plan.step import Step
+from slackwater.plan.steps import JoinTable, Map
 from slackwater.spark.backend.arrival_statistics import ALL, MISSING, page_statistics
 from slackwater.spark.backend.compile import KEEP, mapped, named
 from slackwater.spark.backend.fold import folded, kernel_columns, spread_of
@@ -221,7 +222,7 @@ class PageJobs(PageRows):
         """A step as a journal keeps it; None if it may not give the same again."""
         if not isinstance(step, JoinTable):
             return step
-        copy = self.backend.copies.place(self.backend.stored(step))
+        copy = self.backend.copy_of(step)
         return None if copy is None else replace(step, copy=copy)
 
     def _rows_left(self) -> int:

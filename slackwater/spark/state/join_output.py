@@ -73,9 +73,7 @@ class JoinPages:
 
         `brought` says which side has got how many new rows, if these are pairs of them.
         """
-        if lacks is not None:
-            fields = spark_schema(self._node.kept[lacks]).fields
-            rows = rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
+        rows = rows if lacks is None else self.lacking(rows, lacks)
         columns = [*self._node.columns, *hidden.items()]
         frame = rows.select(*(named(sql, name) for name, sql in columns))
         counter = Counter(partial(self._count, brought)) if self._backend.counts_pairs else None
@@ -88,6 +86,11 @@ class JoinPages:
         # Its rows are not counted before they are needed, and move no time.
         unknown, size = Arrival(0, 0, None, None, at), self._size(brought)
         return Page(Origin(self._label, self.given), location, at=at, arrival=unknown, size=size)
+
+    def lacking(self, rows: DataFrame, side: int) -> DataFrame:
+        """Rows with nulls for the columns of a side."""
+        fields = spark_schema(self._node.kept[side]).fields
+        return rows.withColumns({field.name: F.lit(None).cast(field.dataType) for field in fields})
 
     def counted(self) -> int:
         """Rows of its pages that jobs have counted since this was last asked."""

@@ -6,9 +6,11 @@ import pyarrow as pa
 
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.pages import SparkPages
+from slackwater.spark.state.asof_cells import AsofCells
 from slackwater.spark.state.join_cells import JoinCells
 from slackwater.spark.state.ordered_cells import OrderedCells
 from slackwater.spark.state.sorted_cells import SortedCells
@@ -37,6 +39,10 @@ class SparkStores:
     def ordered_join(self, label: str, node: JoinNode) -> OrderedCells:
         """Rows as files, matched in the order of time."""
         return OrderedCells(label, node, self._pages)
+
+    def asof_join(self, label: str, node: AsofNode) -> AsofCells:
+        """Rows as files."""
+        return AsofCells(label, node, self._pages)
 
     def in_order(self, label: str, schema: pa.Schema) -> SortedCells:
         """Rows as files, sorted when time has passed them."""

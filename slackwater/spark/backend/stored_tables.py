@@ -1,0 +1,116 @@
+"""Stored relations as they are now: for each page anew.
+
+A relation over files is held as rows until its files change. So a page sees the table whole, before a change or
+after it, also while somebody overwrites it: Spark deletes the old files first, and a table that is being written is
+empty for a while. A relation that a function gives is asked for with each page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from slackwater.events import decision
+from slackwater.spark.backend.memory_budget import hold
+
+if TYPE_CHECKING:
+    from slackwater.spark.backend.backend import SparkBackend
+
+#: Where Spark and Hadoop put what is not committed yet.
+_UNDER_WAY = "_temporary"
+#: After so many seconds it is what a crash has left: the longest a job of Spark may go on without a new task.
+_LEFT_BEHIND = 3600.0
+
+
+@dataclass
+class _Files:
+    """A relation over files."""
+
+    frame: DataFrame
+    indexes: list[Any]
+    """Spark's lists of its files; without one, the relation is read anew each time."""
+    listed: str | None = None
+    """The files that `rows` are made of."""
+    rows: DataFrame | None = None
+
+
+class StoredTables:
+    """Finds the tables that steps join."""
+
+    def __init__(self, backend: SparkBackend) -> None:
+        self.find: Callable[[str], DataFrame] = lambda name: backend.spark.table(name)
+        self.function: Callable[[str], Callable[[], DataFrame] | None] = lambda name: None
+        """What gives a table anew for each page, where there is something."""
+        self._files: dict[str, _Files] = {}
+
+    def stays(self, name: str) -> bool:
+        """Whether it is neither over files nor given by a function."""
+        return self.function(name) is None and not self._known(name).indexes
+
+    def now(self, name: str) -> DataFrame:
+        """The table as it is now."""
+        if (function := self.function(name)) is not None:
+            return function()
+        table = self._known(name)
+        if not table.indexes:
+            return table.frame
+        try:
+            listed = _listed(table.indexes)
+            if listed != table.listed and (table.rows is None or not any(map(_being_written, table.indexes))):
+                table.rows, rows, size = hold(table.frame.select("*"))
+                table.listed = listed
+                decision("table.read", table=name, rows=rows, bytes=size)
+        except (PySparkException, Py4JError) as error:
+            if table.rows is None:
+                raise
+            decision("table.being_written", table=name, error=error)
+        assert table.rows is not None
+        return table.rows
+
+    def _known(self, name: str) -> _Files:
+        if name not in self._files:
+            frame = self.find(name)
+            level = frame.storageLevel
+            self._files[name] = _Files(frame, [] if level.useMemory or level.useDisk else _indexes(frame))
+        return self._files[name]
+
+
+def _indexes(frame: DataFrame) -> list[Any]:
+    """Spark's lists of the files of a relation; none if a part of it is no files."""
+    try:
+        leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+        found = [leaves.apply(n).relation().location() for n in range(leaves.size())]
+        return found if all(_simple(index) == "InMemoryFileIndex" for index in found) else []
+    except (Py4JError, AttributeError, TypeError):
+        return []  # no files
+
+
+def _simple(thing: Any) -> str:
+    return str(thing.getClass().getSimpleName())
+
+
+def _listed(indexes: list[Any]) -> str:
+    """The files of now, with their sizes and dates."""
+    for index in indexes:
+        index.refresh()
+    return "\n".join(str(index.allFiles().mkString("\n")) for index in indexes)
+
+
+def _being_written(index: Any) -> bool:
+    """Whether somebody is writing into the folder, or has deleted it to write it anew."""
+    roots = index.rootPaths()
+    for n in range(roots.size()):
+        root = roots.apply(n)
+        files = root.getFileSystem(index.hadoopConf())
+        if not files.exists(root):
+            return True
+        begun = next((s for s in files.listStatus(root) if s.getPath().getName() == _UNDER_WAY), None)
+        if begun is not None and time.time() - begun.getModificationTime() / 1000 < _LEFT_BEHIND:
+            return True
+    return False
