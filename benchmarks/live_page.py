@@ -33,7 +33,6 @@ import polars as pl
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from slackwater.dashboard import LivePage
-from slackwater.engine.records import MOST_SNAPSHOTS
 from slackwater.estimates.early import early
 from slackwater.plan.node import PlanNode
 from slackwater.progress.bounds.punctuated import punctuated
@@ -94,12 +93,9 @@ class Load:
             query.sink.commits.clear()
 
     def warm_up(self) -> None:
-        """Until all sources have come, windows close as fast as they open, and the history is full."""
+        """Until all sources have come, and windows close as fast as they open."""
         for _ in range(int(150 * self._rate / self._every)):
             self.rest(self.page())
-        history, executor = self._script.history, self._script.loop.executor
-        for second in range(MOST_SNAPSHOTS):
-            self._script.loop.call(lambda second=second: history.publish(executor.snapshot(), second * 1e6))  # type: ignore[misc]
 
     def run(self, seconds: float) -> Turn:
         """Work for so long."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -148,7 +147,7 @@ class Loop:
 
     def _publish(self) -> None:
         """Publish the figures for other threads."""
-        self.history.publish(self.executor.snapshot(), time.monotonic())
+        self.history.publish(self.executor.snapshot())
 
     def _serve_urgent(self) -> None:
         while self._urgent:

@@ -11,17 +11,12 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypeVar
 
-from slackwater.operators.recent_answers import RECENT
-
 T = TypeVar("T")
 
 #: Runs after which a run weighs half as much.
 _HALF_LIFE = 32
 #: How many of the last choices are kept.
 MOST_CHOICES = 64
-#: How many snapshots are kept, and how many seconds lie between two of them at least.
-MOST_SNAPSHOTS = 600
-APART_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,34 +193,20 @@ class Snapshot:
         found: T = self._found[name]
         return found
 
-    def figures_alone(self) -> Snapshot:
-        """The snapshot without the latest answers and found values: hundreds of these would be large."""
-        operators = {
-            label: {name: figure for name, figure in figures.items() if name != RECENT}
-            for label, figures in self.operators.items()
-        }
-        return Snapshot(self.at, operators, self.strategy, self.choices)
-
 
 class History:
-    """The latest snapshot, and a bounded row of earlier ones: their figures alone."""
+    """The latest snapshot. Earlier ones are not kept."""
 
     def __init__(self) -> None:
         self.latest = Snapshot(0, {})
-        self.past: tuple[Snapshot, ...] = ()
-        """Replaced, never changed: others may go through it meanwhile."""
-        self._kept = float("-inf")
         self._waiting: deque[Callable[[], object]] = deque()
 
     def tell_next(self, call: Callable[[], object]) -> None:
         """Call this once when the next snapshot is there, in the publishing thread; it must not wait."""
         self._waiting.append(call)
 
-    def publish(self, snapshot: Snapshot, seconds: float) -> None:
-        """Take a snapshot at this many seconds of the machine's clock."""
+    def publish(self, snapshot: Snapshot) -> None:
+        """Take a snapshot."""
         self.latest = snapshot
         while self._waiting:
             self._waiting.popleft()()
-        if seconds - self._kept >= APART_SECONDS:
-            self._kept = seconds
-            self.past = (*self.past[1 - MOST_SNAPSHOTS :], snapshot.figures_alone())

@@ -31,7 +31,7 @@ class Sections:
     def publish(self, **found: bytes) -> None:
         """As the executor's thread does."""
         self.found |= found
-        self.history.publish(Snapshot(0, {}), 0.0)
+        self.history.publish(Snapshot(0, {}))
 
 
 def with_feed(act: Callable[[Feed, Sections], Awaitable[None]]) -> None:

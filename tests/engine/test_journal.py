@@ -33,8 +33,9 @@ from slackwater.plan.steps import Select, Where
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.spark.storage import journal_files
-from slackwater.spark.storage.journal_files import FileJournal, QueryNote
+from slackwater.spark.storage.journal_files import FileJournal, QueryNote, open_journal
 from slackwater.spark.storage.journal_names import FORMAT, READ_FORMATS
+from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.testing import ListSink, Script, arrow_plan
 from tests.kit.faults import Fate, World
 from tests.kit.streams import SAMPLE, Stream, assert_same_rows, frame, timeless, unbounded_streams
@@ -305,3 +306,16 @@ def test_a_header_that_is_no_journals_is_refused(tmp_path: Path, text: str) -> N
     (tmp_path / "journal.json").write_text(text)
     with pytest.raises(JournalError, match=r"journal.json' is not a Slackwater journal; give an empty folder"):
         FileJournal(LOCAL, str(tmp_path))
+
+
+def test_nobody_else_may_read_its_files(tmp_path: Path) -> None:
+    script = Script(query(), open_journal(StorageDir.of(tmp_path)))
+    script.page(PAGES[0]).drain()
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
+    assert len(files) > 2 and {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_s3a_is_s3(tmp_path: Path) -> None:
+    place = StorageDir.of("s3a://bucket/some/folder?endpoint_override=localhost:9&scheme=http&region=x")
+    assert (place.path, place.address) == ("bucket/some/folder", "s3a://bucket/some/folder")
+    assert isinstance(place.files, fs.S3FileSystem)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Sequence
-from itertools import pairwise
 
 from slackwater.engine.build import add_query
 from slackwater.engine.executor import Executor
-from slackwater.engine.records import MOST_SNAPSHOTS, History, Measured, Ran, Snapshot
+from slackwater.engine.records import History, Measured, Ran, Snapshot
 from slackwater.operators.recent_answers import RECENT
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
@@ -30,41 +29,15 @@ def test_old_runs_count_ever_less() -> None:
     assert measured.runs == 400 and measured.rows_in == 22_000
 
 
-def test_history_is_bounded_and_its_snapshots_lie_apart() -> None:
-    history = History()
-    for tenth in range(20 * MOST_SNAPSHOTS):
-        history.publish(Snapshot(tenth, {}), tenth / 10)
-    assert len(history.past) == MOST_SNAPSHOTS
-    assert history.latest.at == 20 * MOST_SNAPSHOTS - 1
-    times = [snapshot.at for snapshot in history.past]
-    assert all(later - earlier >= 10 for earlier, later in pairwise(times))
-
-
-def test_the_past_can_be_gone_through_while_more_is_published() -> None:
-    history = History()
-    for second in range(3):
-        history.publish(Snapshot(second, {}), float(second))
-    seen = []
-    for snapshot in history.past:
-        seen.append(snapshot.at)
-        history.publish(Snapshot(10 + snapshot.at, {}), 10.0 + snapshot.at)
-    assert seen == [0, 1, 2] and [snapshot.at for snapshot in history.past] == [0, 1, 2, 10, 11, 12]
-
-
-def test_the_past_has_figures_and_neither_answers_nor_what_was_found() -> None:
+def test_of_the_snapshots_only_the_latest_is_kept() -> None:
     history, held = History(), weakref.WeakSet[_Large]()
     for second in range(5):
-        answers, found = _Large(), _Large()
-        held |= {answers, found}
-        snapshot = Snapshot(second, {"q/sink": {"rows": second, RECENT: answers}}, "fifo")
-        history.publish(snapshot, float(second))
-        assert history.latest.once("found", lambda kept=found: kept) is found
-    del answers, found, snapshot
+        answers = _Large()
+        held.add(answers)
+        history.publish(Snapshot(second, {"q/sink": {RECENT: answers}}, "fifo"))
+    del answers
     gc.collect()
-    assert [(past.at, past.of("q/sink"), past.strategy) for past in history.past] == [
-        (second, {"rows": second}, "fifo") for second in range(5)
-    ]
-    assert len(held) == 2 and history.latest.of("q/sink")[RECENT] in held, "those of the latest one"
+    assert [history.latest.of("q/sink")[RECENT]] == list(held)
 
 
 class _Large:

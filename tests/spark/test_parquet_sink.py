@@ -277,3 +277,15 @@ def test_with_a_journal_a_crash_at_any_point_leaves_each_result_once(tmp_path: P
         assert len(set(stormy.shown())) == len(stormy.shown()) and set(stormy.shown()) <= set(wanted)
         lives = [stormy.live(Fate(7)), stormy.live(Fate(), again=1)]
         assert lives[-1] is not None and stormy.shown() == wanted, at
+
+
+def test_a_file_that_somebody_has_deleted_is_noticed(tmp_path: Path) -> None:
+    world = World(tmp_path, every=0.0)
+    sink = world.sink()
+    for commit in range(4):
+        sink.write(pa.table({"x": [commit]}), commit)
+    (world.out / world.files()[1]).unlink()
+    with pytest.warns(sw.QueryWarning, match=r"lacks the files of commits 1 to 1 of this query"):
+        again = world.sink()
+    again.write(pa.table({"x": [4]}), 4)
+    assert world.shown() == [0, 2, 3, 4]

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.errors import SinkError
+from slackwater.errors import QueryWarning, SinkError
 from slackwater.progress.time import Span
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.sinks.result_rows import ResultColumns, batches, files_of, in_full
@@ -61,24 +62,36 @@ class ParquetFolder:
         self._disk = Disk(place.files, sync)
 
     def open(self) -> int:
-        """Try to write; what a crash has left half written goes."""
-        files, shown = self.place.files, -1
+        """Try to write. What a crash has left half written goes; files that somebody has deleted are noticed."""
+        files, shown, whole = self.place.files, list[tuple[int, int]](), -1
         try:
             files.create_dir(self.place.path, recursive=True)
             self._write(b"", f"{self.place.path}/.slackwater-{self._run}")
             files.delete_file(f"{self.place.path}/.slackwater-{self._run}")
-            pattern = re.compile(rf"part-{re.escape(self._run)}-\d{{6,}}-(\d{{6,}})\.parquet")
+            pattern = re.compile(rf"part-{re.escape(self._run)}-(\d{{6,}})-(?:(\d{{6,}})\.)?.*parquet")
             for name in self.place.names():
                 found = pattern.fullmatch(name)
                 if found is not None:
-                    shown = max(shown, int(found[1]))
+                    shown.append((int(found[1]), int(found[2] or found[1])))
+                    # Of a commit of files some may be missing: it comes again, and replaces itself.
+                    whole = max(whole, int(found[2] or -1))
                 elif name == self._half:
                     files.delete_file(f"{self.place.path}/{name}")
         except OSError as error:
             raise SinkError(
                 f"cannot write to sink {self.place.path!r}: {error}; give a folder that can be written"
             ) from error
-        return shown
+        last = -1
+        for first, until in sorted(shown):
+            if first > last + 1:
+                warnings.warn(
+                    f"{self.about} lacks the files of commits {last + 1} to {first - 1} of this query, which were "
+                    "there: their answers do not come again. Restore the files if nobody has moved them on purpose",
+                    QueryWarning,
+                    stacklevel=2,
+                )
+            last = max(last, until)
+        return whole
 
     def put(self, rows: pa.Table | StorageDir, first: int, last: int) -> None:
         """Rows become one file. Files are shown one by one; a commit of files that comes again replaces itself."""

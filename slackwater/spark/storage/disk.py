@@ -23,7 +23,8 @@ class Disk:
 
     def __init__(self, files: fs.FileSystem, sync: bool = True) -> None:
         self._files = files
-        self.forces = sync and isinstance(files, fs.LocalFileSystem)
+        self._local = isinstance(files, fs.LocalFileSystem)
+        self.forces = sync and self._local
         """Whether it has files forced to the disk."""
 
     def make_folder(self, path: str) -> None:
@@ -32,10 +33,15 @@ class Disk:
             self._files.create_dir(path, recursive=True)
 
     def write(self, path: str, *parts: bytes | pa.Buffer) -> None:
-        """Write a file that is there whole or not at all, and force it to the disk."""
+        """Write a file that is there whole or not at all, and force it to the disk.
+
+        On a local file system only its owner may read it: plans and rows are nobody else's.
+        """
         half = path + _HALF
         with io_errors_explained("write", path):
             with self._files.open_output_stream(half) as stream:
+                if self._local:
+                    os.chmod(half, 0o600)
                 for part in parts:
                     stream.write(part)
             self.force(os.path.dirname(path), [os.path.basename(half)], entries=False)

@@ -116,7 +116,7 @@ class Lock:
         """Take it, or say who has it."""
         path = f"{folder}/lock"
         with io_errors_explained("write", path):
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self.release = weakref.finalize(self, os.close, handle)
         """Let others have it."""
         try:

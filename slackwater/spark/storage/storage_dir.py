@@ -44,11 +44,19 @@ class StorageDir:
 
     @staticmethod
     def of(where: str | os.PathLike[str]) -> StorageDir:
-        """A local path or an address that pyarrow knows (s3://…, hdfs://…, gs://…)."""
+        """A local path or an address that pyarrow knows (s3://…, hdfs://…, gs://…).
+
+        `s3://` and `s3a://` are the same: pyarrow says the one, Spark the other. What follows a `?`, such as
+        `endpoint_override=`, is for pyarrow.
+        """
         text = os.fspath(where) if isinstance(where, (str, os.PathLike)) else ""
         if not text.strip():
             raise QueryError(f"{where!r} is no folder; write a path or an address, as in 'out/late'")
         if "://" in text:
+            scheme, _, rest = text.partition("://")
+            address = text.partition("?")[0]
+            if scheme in ("s3", "s3a"):
+                text, address = f"s3://{rest}", f"s3a://{rest.partition('?')[0]}"
             try:
                 files, path = fs.FileSystem.from_uri(text)
             except (ValueError, OSError) as error:
@@ -57,7 +65,7 @@ class StorageDir:
                 raise QueryError(
                     f"{where!r} is no folder: it names none; write one behind it, as in 's3://bucket/out'"
                 )
-            return StorageDir(files, path.rstrip("/"), text.rstrip("/"))
+            return StorageDir(files, path.rstrip("/"), address.rstrip("/"))
         path = os.path.abspath(text)
         return StorageDir(fs.LocalFileSystem(), path, f"file://{path}")
 
