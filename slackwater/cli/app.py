@@ -12,6 +12,7 @@ import slackwater
 from slackwater import demo as demonstration
 from slackwater.cli.follow import to_the_end
 from slackwater.cli.job import check_job, read_file, read_text, run_job
+from slackwater.cli.journal import journal_app
 from slackwater.cli.prompt import prompt
 from slackwater.cli.quiet import quiet
 from slackwater.cli.served import served
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(journal_app, name="journal")
 _PAGE = Annotated[bool, typer.Option("--page", help="Serve the live page, until Ctrl-C.")]
 _PORT = Annotated[int, typer.Option(min=0, max=65535, help="Its port; 0 is any that is free.")]
 _HOST = Annotated[str, typer.Option(help="Its address; others than this machine's need the token.")]

@@ -338,7 +338,7 @@ class Session(SpeaksSql, NamesCounterparts):
 
     @property
     def history(self) -> History:
-        """The figures of all operators: the latest, and those of the last ten minutes."""
+        """The latest figures of all operators."""
         return self._running.loop.history
 
     @called()
