@@ -31,8 +31,8 @@ FORGET = 300
 STUCK = 20
 #: Advances that are remembered.
 ADVANCES = 100
-#: Advances that are needed to know a jump.
-KNOWN = 5
+#: Advances that are needed to know a jump: the first heartbeat may go out with the third page.
+KNOWN = 2
 #: Ticks: below this doubles are exact.
 EXACT = 2**53
 
@@ -93,6 +93,8 @@ class CredibleTime(Restorable):
         self.time: int | None = None
         self.after_silence = False
         """Whether the last page was the first one behind a silence, and was believed at once."""
+        self.leapt = False
+        """Whether the last jump was one of most rows: time went on, and not only some clocks are ahead."""
         self._advances: list[int] = []
         # How long after the one before each advance arrived, and when the last one did.
         self._steps: list[int] = []
@@ -195,6 +197,7 @@ class CredibleTime(Restorable):
             if inside:
                 self._advance(_whole(float(times[inside - 1])), at)
         elif self._pages >= PAGES and self._behind >= ROWS:
+            self.leapt = 2 * self._behind > self._rows
             self.time, self._behind, self._rows, self._pages = highest, 0, 0, 0
             return True
         return False

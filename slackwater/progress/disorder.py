@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -42,10 +41,6 @@ class SourceHeartbeats:
             left[least] = MAX_TICK
         ended = np.flatnonzero(self.ticks == MAX_TICK)[: most - len(found)]
         return {self.names[i]: int(self.ticks[i]) for i in (*found, *ended)}
-
-
-Known = dict[Hashable, Any]
-"""What trackers know in common, by what it is: the first that comes to know it keeps it up to date for all."""
 
 
 class Tracker(Restorable, ABC):
@@ -95,13 +90,6 @@ class Tracker(Restorable, ABC):
 
     def hear(self, report: WindowLosses) -> None:
         """A query tells what it made of an admitted page."""
-
-    def share(self, known: Known) -> None:
-        """Trackers that get the same pages, page by page in turns, may share what they compute of them.
-
-        They take turns in the same order at each page, so that what the first has taken in serves the others. Each
-        hears the reports of a page before the page arrives.
-        """
 
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""

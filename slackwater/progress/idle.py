@@ -10,7 +10,7 @@ import numpy as np
 from slackwater.errors import QueryError
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
+from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MAX_TICK, MIN_TICK, Span, TimeDomain, is_length
 from slackwater.progress.window_losses import WindowLosses
@@ -72,9 +72,6 @@ class StrongerPromise(Tracker):
 
     def hear(self, report: WindowLosses) -> None:
         self._own.hear(report)
-
-    def share(self, known: Known) -> None:
-        self._own.share(known)
 
     def tick(self, now: int) -> None:
         self._own.tick(now)

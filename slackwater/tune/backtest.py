@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from slackwater.progress.disorder import Disorder, Known, Tracker
+from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK, TimeDomain
@@ -153,13 +153,10 @@ class TrackerClock:
 def playing(
     policy: Disorder,
     pages: ArrivalPages,
-    known: Known | None = None,
     windows_of: Callable[[ArrivalPages], Windows] = StreamWindows,
 ) -> Playing:
-    """Play a policy on the pages, page by page. Policies that are played in turns share what is `known`."""
+    """Play a policy on the pages, page by page."""
     tracker = policy.tracker(TimeDomain.TIMESTAMP)
-    if known is not None:
-        tracker.share(known)
     windows = windows_of(pages)
     clock, ats, arrivals = TrackerClock(tracker, windows), pages.ats.tolist(), pages.arrivals
     met = np.empty(len(pages), np.int64)

@@ -10,7 +10,7 @@ import polars as pl
 
 from slackwater.columns import BEFORE, ROWS
 from slackwater.progress.bounds.bounded import Bounded, bounded
-from slackwater.progress.disorder import Disorder, Known
+from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio
 from slackwater.progress.learned.learned import Learned, learned
 from slackwater.progress.policies import POLICIES
@@ -126,10 +126,9 @@ def tune_rows(rows: TuneRows, options: TuneOptions, progress: Progress = lambda 
 
 
 def _try(tried: list[Candidate], pages: ArrivalPages, progress: Progress) -> list[tuple[Candidate, PolicyOutcome]]:
-    """All at once, page by page: much of what is known of the rows serves several policies."""
+    """All at once, page by page."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
-    known: Known = {}
-    under_way = [_play(candidate, pages, known) for candidate in tried]
+    under_way = [_play(candidate, pages) for candidate in tried]
     for k in range(len(pages)):
         for one in under_way:
             if not isinstance(one, PolicyOutcome):
@@ -140,12 +139,12 @@ def _try(tried: list[Candidate], pages: ArrivalPages, progress: Progress) -> lis
     return list(zip(tried, outcomes, strict=True))
 
 
-def _play(candidate: Candidate, pages: ArrivalPages, known: Known) -> Playing | PolicyOutcome:
+def _play(candidate: Candidate, pages: ArrivalPages) -> Playing | PolicyOutcome:
     """A policy that is to be played; the outcome at once where it is known by arithmetic."""
     delay = _delay(candidate.policy)
     if delay is not None:
         return fixed(pages, delay)
-    return playing(candidate.policy, pages, known, SourceWindows if candidate.by_source else StreamWindows)
+    return playing(candidate.policy, pages, SourceWindows if candidate.by_source else StreamWindows)
 
 
 def _delay(policy: Disorder) -> int | None:

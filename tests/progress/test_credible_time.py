@@ -134,11 +134,14 @@ def test_windows_behind_the_second_gap_close_with_the_first_rows_behind_it() -> 
 
     assert closed(100) == 122, "the first gap passes for a jump: three pages"
     assert [closed(end) for end in (220, 340, 460)] == [240, 360, 480]
-    assert outcome.worst(100) <= 0.01
+    assert outcome.share <= 0.01
+    assert outcome.worst(100) <= 0.0125
 
 
 def test_outages_lose_no_more_than_before() -> None:
-    assert tried(make.outages(make.exponential(1), 120, 20)).worst(100) <= 0.01
+    outcome = tried(make.outages(make.exponential(1), 120, 20))
+    assert outcome.share <= 0.01
+    assert outcome.worst(100) <= 0.0125
 
 
 def test_a_corrupt_number_behind_a_pause_is_not_believed() -> None:

@@ -12,16 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.lab import arrivals as make
-from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, report, required, run
+from experiments.lab.trial import Case, Paged, TrialOutcome, fixed, hindsight, report, run
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.credible_time import CredibleTime
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.drop_ratio.budget import mean_within
 from slackwater.progress.drop_ratio.drop_ratio import DropRatio, drop_ratio
-from slackwater.progress.drop_ratio.lateness import LateRows
-from slackwater.progress.drop_ratio.loss_curve import RecentRows
-from slackwater.progress.drop_ratio.required_slack import RequiredSlack
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
@@ -89,7 +85,8 @@ def test_a_change_for_the_worse_is_met_by_standing_still(seed: int) -> None:
     worse = make.regimes((0, make.exponential(1)), (200, make.exponential(6)))
     tried_case = case(worse, (1, 1), seed=seed)
     outcome = tried(tried_case)
-    assert outcome.worst(100, WARM) <= 0.01
+    assert outcome.share <= 0.01
+    assert outcome.worst(100, WARM) <= 0.0125
     # The fixed bound that fits the first half would lose a multiple of it.
     first = Case.of(Paged.cut(*_columns(make.exponential(1), seed), SECOND), tried_case.spec)
     assert fixed(tried_case, hindsight(first, 0.01)).worst(100, WARM) > 0.1
@@ -286,47 +283,6 @@ def test_without_a_timeout_the_clock_alone_moves_nothing() -> None:
     one.arrive(Arrival(rows=1, missing=0, lowest=50, highest=50, at=0))
     one.tick(10**15)
     assert (one.heartbeat, one.wake_at()) == (Heartbeat.NONE, None)
-
-
-# --- the parts
-
-
-@given(st.lists(st.tuples(st.integers(-20, 60), st.integers(1, 9)), min_size=1, max_size=40), st.integers(0, 60))
-def test_the_slack_is_the_least_that_loses_the_share_where_reports_alone_count(
-    pairs: list[tuple[int, int]], slack: int
-) -> None:
-    """Against brute force: what a fixed bound loses is told by the pairs' needs."""
-    times = np.array([t for t, n in pairs for _ in range(n)], dtype=np.int64)
-    tried_case = Case.of(Paged.counted(np.arange(len(times)), times, 3), WindowSpec(7, 3))
-    _, needs, counts = required(tried_case)
-    highest, lost = None, 0
-    for k in range(len(tried_case.paged)):
-        heartbeat = -(2**63) if highest is None else highest - slack - 1
-        lost += tried_case.report(k, heartbeat).lost
-        rows = tried_case.paged.page(k)
-        highest = int(rows.max()) if highest is None else max(highest, int(rows.max()))
-    assert lost == counts[needs > slack].sum() == fixed(tried_case, slack).lost.sum()
-
-
-@given(st.floats(0, 1e6), st.floats(1, 50), st.floats(0, 4))
-def test_the_reserve_is_so_many_standard_deviations(budget: float, dispersion: float, z: float) -> None:
-    mean = float(mean_within(budget, dispersion, z))
-    assert 0 <= mean <= budget * (1 + 1e-9) + 1e-6
-    assert mean + z * np.sqrt(dispersion * mean) == pytest.approx(budget, rel=1e-5, abs=1e-3)
-
-
-def test_rows_that_lie_within_a_window_are_lost_to_it_only_at_its_end() -> None:
-    """Windows of 1,000 and rows 10 behind: one in a hundred rows meets an end, so half of a percent needs 5."""
-    query = RequiredSlack(100)
-    query._range, query._slide = 1000, 1000
-    query.pairs = [1000] * 50
-    values, weights = np.full((50, 2), -np.inf), np.zeros((50, 2))
-    values[:, 0], weights[:, 0] = 10, 1000
-    rows = RecentRows(LateRows.of(values, weights), weights.sum(1), np.full(50, np.inf), advance=10_000_000)
-    curve = query.curve(rows)
-    assert curve is not None
-    assert curve.slack(0.02) == 0
-    assert curve.slack(0.005) == 10
 
 
 def test_metrics_show_shares_slack_and_lateness() -> None:

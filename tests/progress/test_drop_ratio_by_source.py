@@ -20,7 +20,6 @@ from slackwater.progress.arrival import Arrival, SourceArrivals, sketch_of
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.drop_ratio.delay_classes import DelayClasses
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
-from slackwater.progress.drop_ratio.seen_by_class import _by_class
 from slackwater.progress.time import FIRST_TIME, LAST_TIME, MIN_TICK, TimeDomain
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
 from slackwater.windows.spec import WindowSpec
@@ -254,13 +253,6 @@ def test_the_smallest_and_the_largest_time_in_one_page_are_taken() -> None:
             tracker, number, pl.DataFrame(rows, schema={"time": pl.Int64, "source": pl.String}, orient="row"), spec
         )
     assert 0 < beats_of(tracker)["b"] < 40
-
-
-def test_rows_of_windows_that_are_far_apart_stay_in_their_class() -> None:
-    panes, rows = np.array([FIRST_TIME, 5, LAST_TIME, LAST_TIME]), np.array([1, 2, 3, 4])
-    told = RowsBySource(list("abcd"), panes, rows, 0 * rows, WindowSpec(1, 1).rows_by_window)
-    found = [(n, p.tolist(), r.tolist()) for n, p, r in _by_class(np.array([3, 3, 21, 21]), told)]
-    assert found == [(3, [FIRST_TIME, 5], [1, 2]), (21, [LAST_TIME], [7])]
 
 
 def hostile_page(dice: random.Random, number: int, tick: int) -> pl.DataFrame:

@@ -156,7 +156,7 @@ def test_a_bad_hour() -> None:
 def test_a_stream_in_order() -> None:
     rows = devices().with_columns(pl.col("received").alias("sent"))
     assert said(rows, "in order") == (
-        "No row comes behind a window that has ended: a delay of 0 seconds loses nothing."
+        "No row arrives after its window has ended: a delay of 0 seconds loses nothing."
     )
 
 

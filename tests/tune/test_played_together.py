@@ -1,4 +1,4 @@
-"""Policies that are tried together share what they find of a page; each fares as it does alone."""
+"""Policies that are tried together, page by page: each fares as it does alone."""
 
 from __future__ import annotations
 

@@ -6,15 +6,18 @@ estimator for itself, and sources that are quick do not wait for those that are 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slackwater.progress.arrival import Arrival
-from slackwater.progress.disorder import Known, SourceHeartbeats, Tracker
-from slackwater.progress.drop_ratio.delay_classes import CLASSES
-from slackwater.progress.drop_ratio.seen_by_class import SeenByClass
+from slackwater.events import decision, logs_decisions
+from slackwater.figures import Figures
+from slackwater.progress.arrival import Arrival, sketch_of
+from slackwater.progress.disorder import SourceHeartbeats, Tracker
+from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
@@ -23,27 +26,21 @@ from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 
+_log = logging.getLogger(__name__)
+#: Times that stand for the rows of a class in a page, at most.
+_TIMES = 8_192
+
 
 class DropRatioBySource(Tracker):
     """One tracker for the stream; a tracker for each class of sources as soon as a query asks for these."""
 
-    STATE = ("_stream", "_asked", "_has_sources")
+    STATE = ("_stream", "_asked", "_has_sources", "_warned")
 
     def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
         self._build, self._unit = build, unit
         self._stream = build()
         self._classes: ClassTrackers | None = None
-        self._asked = self._has_sources = False
-        self._known: Known | None = None
-
-    def share(self, known: Known) -> None:
-        """Share what does not depend on the ratio, of the stream and of each class.
-
-        With a timeout the clock tells something between pages, when others may have taken in the next one already.
-        """
-        if self._stream.silence is None:
-            self._known = known
-            self._stream.share(known)
+        self._asked = self._has_sources = self._warned = False
 
     @property
     def heartbeat(self) -> Heartbeat:
@@ -62,7 +59,7 @@ class DropRatioBySource(Tracker):
 
     def _needed(self) -> ClassTrackers:
         if self._classes is None:
-            self._classes = ClassTrackers(self._build, self._unit, self._known)
+            self._classes = ClassTrackers(self._build, self._unit)
         return self._classes
 
     def _both(self) -> list[Tracker | ClassTrackers]:
@@ -84,8 +81,15 @@ class DropRatioBySource(Tracker):
         if self._asked and self._has_sources:
             self._needed()
         self._stream.arrive(arrival)
+        if not self._warned and self._stream.few_rows:
+            self._warned = True
+            _log.warning(
+                "drop_ratio: so far the share allows to lose %s rows of a stretch. One backlog may have more, so "
+                "the share may not be kept. Write a longer stretch=, or a larger share.",
+                self._stream.may_lose,
+            )
         if self._classes is not None:
-            self._classes.arrive(arrival, self._stream.reference, self._stream.jumped)
+            self._classes.arrive(arrival, self._stream.reference, self._stream.ahead)
 
     def tick(self, now: int) -> None:
         """After a silence of `timeout`, promise all that was seen."""
@@ -108,7 +112,7 @@ class DropRatioBySource(Tracker):
         if state["by_class"]:
             self._needed().restore(under("classes", state))
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Those of the stream, and the slack of each class of sources."""
         found = self._stream.metrics()
         return found if self._classes is None else {**found, "slack_by_delay": self._classes.metrics()}
@@ -117,25 +121,23 @@ class DropRatioBySource(Tracker):
 class ClassTrackers(Restorable):
     """A tracker for each class of sources; `build` makes one."""
 
-    STATE = ("_seen", "_sources", "_beats")
+    STATE = ("_classes", "_sources", "_beats", "_tops", "_delays", "_reference")
 
-    def __init__(self, build: Callable[[], DropRatioTracker], unit: int, known: Known | None = None) -> None:
-        self._build, self._known = build, known
-        self._seen = SeenByClass(unit)
-        self._takes_in = True
-        """Whether it is the one that keeps what was seen up to date, also for those that share it."""
-        if known is not None:
-            first = known.setdefault("drop_ratio by class", self._seen)
-            self._takes_in, self._seen = first is self._seen, first
+    def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
+        self._build = build
         self._trackers: dict[int, DropRatioTracker] = {}
+        self._classes, self._sources = DelayClasses(unit), SourceBeats()
         self._beats: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
-        self._sources = SourceBeats()
+        self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
+        """The largest time of each class, at most that of the stream."""
+        self._delays: Ints = np.zeros(CLASSES, dtype=np.int64)
+        """The largest delay of each class: how far its smallest time in a page was behind the reference."""
+        self._reference = MIN_TICK
+        """The stream's reference: the largest time that can be believed. Corrupt times are not."""
 
     def heartbeats(self) -> SourceHeartbeats:
         """Of each source; of one that nobody has seen nothing is promised (D10)."""
-        # Others that share the names may have met more of them already.
-        beats, names = self._sources.beats, self._seen.classes.names
-        return SourceHeartbeats(names if len(names) == len(beats) else names[: len(beats)], beats.copy(), MIN_TICK)
+        return SourceHeartbeats(self._classes.names, self._sources.beats.copy(), MIN_TICK)
 
     def admit(self, page: int) -> None:
         """The page goes down the plan: all classes note what it meets."""
@@ -143,49 +145,80 @@ class ClassTrackers(Restorable):
             tracker.admit(page)
 
     def hear(self, report: WindowLosses) -> None:
-        """Part a report by class."""
+        """Part a report by class. Sources whose first arrival has not been learned have no tracker yet."""
         if report.by_source is None:
             return
-        told = report.by_source()
-        if self._takes_in:
-            self._seen.hear(report.query, told)
-        place, parts = self._seen.heard[report.query]
-        if len(place):
-            lost = np.bincount(place + 1, told.lost, CLASSES + 1)
-            for number, last_ticks, pairs in parts:
-                mine = WindowLosses(report.query, report.page, last_ticks, pairs, int(lost[number + 1]))
-                self._trackers[number].hear(mine)
+        rows = report.by_source()
+        place = self._classes.of(rows.names)
+        for number in np.unique(place).tolist():
+            if number in self._trackers:
+                mine = place == number
+                panes, which = np.unique(rows.panes[mine], return_inverse=True)
+                counts = np.bincount(which, rows.rows[mine]).astype(np.int64)
+                told = WindowLosses(
+                    report.query, report.page, *rows.pairs_of(panes, counts), int(rows.lost[mine].sum())
+                )
+                self._trackers[number].hear(told)
 
-    def arrive(self, arrival: Arrival, reference: int | None, jumped: bool) -> None:
-        """Measure the sources' delays, and let each class learn from its rows; the reference is the stream's."""
-        if self._takes_in:
-            self._seen.arrive(arrival, reference, jumped)
-        seen = self._seen
-        if seen.came:
-            self._sources.join(seen.classes.place, seen.moved, self._beats)
-        for number, rows in seen.came.items():
-            self._tracker(number).arrive(rows)
+    def arrive(self, arrival: Arrival, reference: int | None, jumped: int) -> None:
+        """Measure the sources' delays, and let each class learn from its rows.
+
+        The reference is the stream's; `jumped` says how far clocks that are ahead have carried it.
+        """
+        some = None if arrival.sources is None else arrival.sources.rows > 0
+        came: dict[int, Arrival] = {}
+        if some is not None and some.any() and reference is not None:
+            came = self._parts(arrival, some, max(reference, self._reference), jumped)
+        nothing = Arrival(arrival.rows, arrival.rows, None, None, arrival.at)
+        for number in came:
+            if number not in self._trackers:
+                self._trackers[number] = self._build()
         for number, tracker in self._trackers.items():
-            if number not in seen.came:
-                # The page has rows, none with a time of this class; the reference that it met is that of no row.
-                tracker.arrive(seen.nothing)
-        if seen.came:
+            # A page may have no time of a class; the reference that it met is that of no row.
+            tracker.arrive(came.get(number, nothing))
+        if came:
             self._follow()
 
-    def _tracker(self, number: int) -> DropRatioTracker:
-        if number not in self._trackers:
-            self._trackers[number] = self._build()
-            if self._known is not None:
-                self._trackers[number].share(self._known, rows_of=number)
-        return self._trackers[number]
+    def _parts(self, arrival: Arrival, some: NDArray[np.bool_], reference: int, jumped: int) -> dict[int, Arrival]:
+        """The rows of a page by class."""
+        assert arrival.sources is not None
+        page, classes = arrival.sources, self._classes
+        names = page.names if some.all() else [n for n, any_ in zip(page.names, some, strict=True) if any_]
+        rows, lowest, highest = (column[some] for column in (page.rows, page.lowest, page.highest))
+        sources = classes.meet(names)
+        before = np.where(classes.pages[sources] > 0, classes.place[sources], -1)
+        classes.measure(sources, lowest, highest, reference)
+        place = classes.place[sources]
+        moved = np.flatnonzero(place != before)
+        if len(moved) and logs_decisions():
+            steps = zip(moved.tolist(), before[moved].tolist(), place[moved].tolist(), strict=True)
+            decision("delay_class.changed", sources={names[n]: (None if a < 0 else a, b) for n, a, b in steps})
+        self._sources.join(classes.place, sources[moved], self._beats)
+        self._reference = reference
+        self._delays[self._delays > 0] += jumped
+        order = np.argsort(place.astype(np.int8), kind="stable")
+        numbers, begins = np.unique(place[order], return_index=True)
+        found = {}
+        for number, mine in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+            self._tops[number] = min(max(int(self._tops[number]), int(highest[mine].max())), reference)
+            self._delays[number] = max(int(self._delays[number]), reference - int(lowest[mine].min()))
+            part = rows[mine], lowest[mine], highest[mine]
+            found[number] = arrival if len(numbers) == 1 else _of_class(arrival, *part)
+        return found
 
     def _follow(self) -> None:
-        """Raise the classes' heartbeats, and those of their sources."""
+        """Raise the classes' heartbeats, and those of their sources.
+
+        A class that has been silent for longer than twice its largest delay goes on that far behind the stream:
+        with more delay a source would be in another class.
+        """
         for number, tracker in self._trackers.items():
+            carried = self._reference - 2 * int(self._delays[number])
             beat = tracker.heartbeat.tick
-            beat = max(beat, self._seen.carried_to(number, beat))
-            self._beats[number] = max(int(self._beats[number]), beat)
-        self._sources.follow(self._seen.classes.place[: len(self._sources.beats)], self._beats)
+            self._beats[number] = max(
+                int(self._beats[number]), beat, carried if carried > self._tops[number] else beat
+            )
+        self._sources.follow(self._classes.place, self._beats)
 
     def tick(self, now: int) -> None:
         """After a silence of the whole stream, promise all that was seen."""
@@ -205,11 +238,28 @@ class ClassTrackers(Restorable):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from an earlier `state()`."""
         super().restore(state)
-        self._trackers = {}
-        restore_each("trackers", state, self._tracker)
+        self._trackers = restore_each("trackers", state, lambda number: self._build())
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """How many sources are in each class, and the slack of the class."""
-        members = np.bincount(self._seen.classes.place, minlength=CLASSES)
+        members = np.bincount(self._classes.place, minlength=CLASSES)
         slacks = {n: t.metrics()["slack"] for n, t in sorted(self._trackers.items())}
         return {f"class {n} of {members[n]}": slack for n, slack in slacks.items() if members[n]}
+
+
+def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:
+    """The arrival of some sources' rows. Between a source's smallest and largest time they are taken as even.
+
+    That makes late rows more than they are, so the slack is rather too long; reports tell the rest exactly.
+    """
+    total, low, high = int(rows.sum()), int(lowest.min()), int(highest.max())
+    if len(rows) > _TIMES:
+        every = -(-len(rows) // _TIMES)
+        rows, lowest, highest = rows[::every], lowest[::every], highest[::every]
+    shown = np.maximum(1, rows * _TIMES // max(int(rows.sum()), _TIMES))
+    place = np.arange(int(shown.sum())) - np.repeat(np.cumsum(shown) - shown, shown)
+    # A single time stands for the middle of its source.
+    share = np.where(np.repeat(shown, shown) > 1, place / np.repeat(np.maximum(shown - 1, 1), shown), 0.5)
+    begin, end = lowest.astype(np.float64), highest.astype(np.float64)
+    times = np.repeat(begin, shown) + share * np.repeat(end - begin, shown)
+    return Arrival(total, 0, low, high, arrival.at, sketch=sketch_of(times))

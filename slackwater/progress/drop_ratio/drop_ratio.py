@@ -1,8 +1,9 @@
 """A stated share of lost rows, and the shortest wait that allows it: S4's DRATIO with its feedback made exact.
 
-S4 moves its heartbeat by an offset until the share of dropped rows fits. Here every report tells what any slack
-would have lost, so the slack is computed (`required_slack`). What was lost in the last stretch bounds what may be
-lost next. When rows come later than before (`lateness`), time stands still until it has been seen how late.
+S4 moves its heartbeat by an offset until the share of dropped rows fits. Here the lateness of rows says what any
+slack would have lost, so the slack is computed (`loss_curve`). What was lost in the last stretch, and in all,
+bounds what may be lost next (`query_losses`). When rows come later than before (`changes`), time stands still until
+it has been seen how late.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from slackwater.progress.time import Span, TimeDomain, microseconds
 
 @dataclass(frozen=True)
 class DropRatio(DefaultTimeout):
-    """At most the share `p` of (row, window) pairs is lost in every stretch; see `drop_ratio`."""
+    """At most the share `p` of (row, window) pairs is lost, in all and in every stretch; see `drop_ratio`."""
 
     p: float
-    stretch: int | str = 100
+    stretch: int | str | None = None
     timeout: int | None = None
     idle: Span | None = None
 
@@ -46,7 +47,7 @@ class DropRatio(DefaultTimeout):
 
     def describe(self) -> str:
         """The policy as the user would write it."""
-        stretch = "" if self.stretch == 100 else f", stretch={self.stretch!r}"
+        stretch = "" if self.stretch is None else f", stretch={self.stretch!r}"
         timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
         idle = "" if self.idle is None else f", idle={self.idle!r}"
         return f"drop_ratio({self.p!r}{stretch}{timeout}{idle})"
@@ -56,27 +57,29 @@ class DropRatio(DefaultTimeout):
 def drop_ratio(
     p: float | str,
     *,
-    stretch: int | str | timedelta = 100,
+    stretch: int | str | timedelta | None = None,
     timeout: str | timedelta | None = None,
     idle: Span | None = None,
 ) -> DropRatio:
     """The shortest wait with which at most the share `p` is lost (S4's DRATIO).
 
     A row is lost to a window that has been answered; it still counts for its open windows. So the share is of
-    (row, window) pairs, of the query that loses most. It is kept in every stretch, also when delays change, as far
-    as is known when a window closes.
+    (row, window) pairs, of the query that loses most. It is kept in all, and in every stretch, also when delays
+    change, as far as is known when a window closes.
 
     At the start nothing is promised before three pages and 1 / 2p rows, and before the wait is at most 0.8 of the
-    stream's age. The age counts from the oldest rows of the first page.
+    stream's age. The age counts from the oldest rows of the first page. Clocks that are ahead of the others add to
+    the wait; they do not stop time.
     When rows begin to come later than before, there is such a pause again, until the wait is at most 0.6 of the
-    time since. A jump of time far ahead is believed only when three pages and 5 % of the rows confirm it, so a
-    corrupt timestamp does no harm. Timestamps that jump by no more than the time for which nothing newer came, as
-    in a night, are believed at once, unless rows were held back in that silence or in the one before.
+    time since. There is none where the stretch can lose several times what came late. A jump of time far ahead is
+    believed only when three pages and 5 % of the rows confirm it, so a corrupt timestamp does no harm. Timestamps
+    that jump by no more than the time for which nothing newer came, as in a night, are believed at once, unless
+    rows were held back in that silence or in the one before.
 
     Args:
         p: the share that may be lost: 0.01 or "1%".
         stretch: over what the share is kept: a number of pages, or a length of arrival time, as in "10 minutes".
-            Where rows come late in backlogs, some dozens of these should fall into it.
+            Without it the stretch is learned: 100 pages, or as many as lose 25 backlogs of the usual size.
         timeout: after so long a silence the stream is taken to have sent all (S1 section 3.4).
         idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
 
@@ -100,7 +103,9 @@ def _share(p: float | str) -> float:
     return float(share)
 
 
-def _stretch(stretch: int | str | timedelta) -> int | str:
+def _stretch(stretch: int | str | timedelta | None) -> int | str | None:
+    if stretch is None:
+        return None
     wanted = "write a number of pages such as 100, or a length of arrival time such as '10 minutes'"
     if isinstance(stretch, bool) or not isinstance(stretch, (int, str, timedelta)):
         raise QueryError(f"stretch={stretch!r} is neither pages nor time; {wanted}")
