@@ -41,7 +41,7 @@ from slackwater.plan.asof import AsofNode
 from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
-from slackwater.plan.node import PlanNode, aggregates_of, first_aggregates, reach_of, walk
+from slackwater.plan.node import PlanNode, aggregates_of, expensive_nodes, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
     RollingNode,
@@ -115,6 +115,8 @@ class QueryBuild:
         self._of_joins = columns_of_joins(plan)
         self._built: dict[int, Feed] = {}
         """The aggregates that are there already, by identity."""
+        self._overtaken = set[int]() if settings.sideline is None else {id(n) for n in expensive_nodes(plan)}
+        """The nodes that prods overtake, by identity."""
         self._timing, self._prodder = self._early()
 
     def _early(self) -> tuple[ProdTiming | None, Prodder | None]:
@@ -213,16 +215,18 @@ class QueryBuild:
 
     def step(self, node: StepNode, above: Above) -> Feed:
         """Every step has the same operator."""
+        if id(node) in self._overtaken:
+            return self.map(node, above)
         feeds = self._feeds(node, above)
         place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
         return self.part(place, feeds, node, lambda label: Extend(label, node.step))
 
-    def map(self, node: MapNode, above: Above) -> Feed:
+    def map(self, node: MapNode | StepNode, above: Above) -> Feed:
         """With a sideline it depends on the windows of one query, so no other query shares it."""
         sideline, specs, feeds = self._settings.sideline, specs_of(above)[::-1], self._feeds(node, above)
         owner = self._name if sideline is not None else None
         return self.part(
-            self.place("map"), feeds, node, lambda label: MapPages(label, node, specs, sideline), owner
+            self.place(node.step.kind), feeds, node, lambda label: MapPages(label, node, specs, sideline), owner
         )
 
     def place(self, role: str) -> Label:

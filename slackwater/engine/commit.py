@@ -93,8 +93,9 @@ class Commits:
         self.check_written()
         queues = self._recovered.records[-1].queues if self._recovered.records else {}
         present = {node.label.query for node in self._graph} - {None}
-        for label, _ in queues:
-            if label not in self._graph and label.query in present:
+        for label, place in queues:
+            gone = label not in self._graph or place >= len(self._graph.nodes[label].inputs)
+            if gone and label.query in present:
                 raise RunError(
                     f"the journal holds pages that wait for {label}, which this query does not have; "
                     "start it as it was"

@@ -1,4 +1,4 @@
-"""Map: a Python function on the rows of each page, the Expensive operator of S5 section 4.3.2.
+"""The Expensive operator of S5 section 4.3.2: a Python function, or with a sideline any other step, page by page.
 
 Pages wait on its arc until it is picked; prods overtake them. With a sideline (S5 section 6.2), the pages that lie
 wholly in prodded windows are set aside and worked off at low priority. It holds time back for these windows only:
@@ -19,6 +19,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.sidelined_pages import SidelinedPages
 from slackwater.plan.map_node import MapNode
+from slackwater.plan.nodes import StepNode
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.windows.prodded_windows import ProddedWindows
@@ -33,7 +34,11 @@ class MapPages(Unary):
     divisible: ClassVar[bool] = True
 
     def __init__(
-        self, label: str, node: MapNode, specs: Sequence[WindowSpec] = (), sideline: Sideline | None = None
+        self,
+        label: str,
+        node: MapNode | StepNode,
+        specs: Sequence[WindowSpec] = (),
+        sideline: Sideline | None = None,
     ) -> None:
         super().__init__(label)
         self._node = node
@@ -88,7 +93,7 @@ class MapPages(Unary):
         try:
             mapped = self.pages.materialize(page.with_step(self._node.step))
         except Exception as error:
-            raise RunError(f"map({self._node.step.name}) failed on page {page.number}: {error}") from error
+            raise RunError(f"{self._node.step.title} failed on page {page.number}: {error}") from error
         emit(mapped)
 
     def _work(self, page: Page, emit: Emit) -> None:

@@ -13,7 +13,7 @@ from slackwater.estimates.early import Early
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import check_condition_text
-from slackwater.plan.node import PlanNode, aggregates_of, answering, first_aggregates, walk
+from slackwater.plan.node import PlanNode, aggregates_of, answering, expensive_nodes, first_aggregates, walk
 from slackwater.plan.nodes import WindowNode, answering_window
 from slackwater.plan.request import ProdRequest
 from slackwater.progress.time import TimeDomain
@@ -124,9 +124,10 @@ def check_sideline(plan: PlanNode) -> None:
         raise QueryError(
             "sideline=: nobody knows when a session will end, so no page can wait for it; leave it out"
         )
-    if not any(node.runs_function for node in walk(plan)):
+    if not expensive_nodes(plan):
         raise QueryError(
-            "sideline=: pages wait behind an expensive operator; this query has no map(), leave it out"
+            "sideline=: pages wait before an expensive operator; this query has no map(), no join with a table and "
+            "no where(), leave it out"
         )
 
 

@@ -18,6 +18,7 @@ from slackwater.plan.steps import Map
 class MapNode(TimeOfInput, NeverEarly, PlanNode):
     """A Python function on the rows of each page: S5's Expensive operator. It is equal only to itself."""
 
+    expensive: ClassVar[bool] = True
     runs_function: ClassVar[bool] = True
     inputs: tuple[PlanNode, ...]
     step: Map

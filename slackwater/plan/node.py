@@ -43,6 +43,10 @@ class PlanNode(ABC):
         @property
         def domain(self) -> TimeDomain: ...
 
+    expensive: ClassVar[bool] = False
+    """Whether work on its rows is taken to be long, whatever is measured."""
+    drops_rows: ClassVar[bool] = False
+    """Whether it is a filter."""
     runs_function: ClassVar[bool] = False
     """Whether a Python function of the user works on its rows."""
     pairs_rows: ClassVar[bool] = False
@@ -198,6 +202,12 @@ def walk(plan: PlanNode) -> Iterator[PlanNode]:
             yield node
 
     yield from visit(plan)
+
+
+def expensive_nodes(plan: PlanNode) -> list[PlanNode]:
+    """What prods overtake and bursts wait before: maps and joins with tables; without these the last filter."""
+    of_rows = [node for node in walk(plan) if not (node.over_results or node.answers())]
+    return [n for n in of_rows if n.expensive] or [n for n in of_rows if n.drops_rows][-1:]
 
 
 def describe(plan: PlanNode) -> str:

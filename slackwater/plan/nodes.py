@@ -142,6 +142,16 @@ class StepNode(TimeOfInput, PlanNode):
     schema: pa.Schema
     early_schema: pa.Schema | None = None
 
+    @property
+    def expensive(self) -> bool:  # type: ignore[override]
+        """As the step says."""
+        return self.step.expensive
+
+    @property
+    def drops_rows(self) -> bool:  # type: ignore[override]
+        """As the step says."""
+        return self.step.drops_rows
+
     def describe(self) -> str:
         """The step."""
         return self.step.describe()

@@ -37,12 +37,19 @@ class Step(ABC):
     """Whether it changes the times of rows, so that arrival statistics are taken after it."""
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
+    expensive: ClassVar[bool] = False
+    """Whether it is taken to be more work than all that can be done along with it."""
     compares_rows: ClassVar[bool] = False
     """Whether it compares the results of a window with one another, so that a page must have all of them."""
 
     @abstractmethod
     def describe(self) -> str:
         """What it does, for a person."""
+
+    @property
+    def title(self) -> str:
+        """The same in a message about a failure."""
+        return self.describe()
 
     def wants(self, wanted: Wanted) -> Wanted:
         """The expressions it reads of the rows before it, if these are wanted of the rows after it."""

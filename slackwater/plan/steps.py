@@ -141,6 +141,7 @@ class JoinTable(Projecting):
     """Joins rows with those of a stored table; they keep their time."""
 
     kind: ClassVar[str] = "stored"
+    expensive: ClassVar[bool] = True
     drops_rows: ClassVar[bool] = True
     fuses: ClassVar[bool] = False
     table: str
@@ -304,6 +305,11 @@ class Map(Step):
     def name(self) -> str:
         """What the user called the function."""
         return getattr(self.function, "__qualname__", type(self.function).__qualname__)
+
+    @property
+    def title(self) -> str:
+        """The function."""
+        return f"map({self.name})"
 
     def describe(self) -> str:
         """The function and its columns."""
