@@ -23,6 +23,7 @@ from slackwater.windows.per_row.count_windows import CountWindows
 from slackwater.windows.per_row.range_windows import RangeWindows
 from slackwater.windows.per_row.rolling import RollingKernel, rolling_rows
 from slackwater.windows.per_row.scans import lift
+from slackwater.windows.runs import Bools
 
 #: Kind of the store for rows that are too many for the driver.
 SPILLED = "spilled"
@@ -89,6 +90,10 @@ class WindowBuffer(Protocol):
     def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
         """Merged partials of the window of each row, in the order of the rows."""
 
+    @property
+    def ends(self) -> Bools | None:
+        """Which of these rows end a window; None: all."""
+
     def advance(self, heartbeat: int) -> None:
         """Time has passed."""
 
@@ -110,6 +115,16 @@ class WindowBuffer(Protocol):
 def window_buffer(kernel: RollingKernel) -> WindowBuffer:
     """The buffer for a kind of window."""
     return RangeWindows(kernel) if kernel.spec.range is not None else CountWindows(kernel)
+
+
+def results_of(
+    kernel: RollingKernel, windows: WindowBuffer, rows: pl.DataFrame, schema: pa.Schema, emitted_at: int
+) -> pa.Table:
+    """The results of rows that are released, in order."""
+    merged = windows.release(rows, int(rows[TIME][-1]))
+    if windows.ends is not None:
+        rows, merged = rows.filter(windows.ends), merged.filter(windows.ends)
+    return rolling_rows(kernel, rows, merged, schema, emitted_at)
 
 
 def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:
@@ -174,9 +189,7 @@ class ResidentRecords:
         rows = self.slack.release(heartbeat)
         if rows is None:
             return None
-        last = int(rows[TIME][-1])
-        merged = self.windows.release(rows, last)
-        return rolling_rows(self.kernel, rows, merged, self.schema, emitted_at), last
+        return results_of(self.kernel, self.windows, rows, self.schema, emitted_at), int(rows[TIME][-1])
 
     def state(self, whole: bool, heartbeat: int) -> State:
         """The rows that came since, or both buffers."""

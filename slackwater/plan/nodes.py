@@ -374,7 +374,7 @@ class RollingNode(NeverEarly, AggregateNode):
         """A number of rows, or a range."""
         spec = self.kernel.spec
         length = f"{spec.rows} rows" if spec.range is None else f"range {self.domain.show_span(spec.range)}"
-        return f"{length}, for each row"
+        return f"{length}, for each row" if spec.slide == 1 else f"{length}, for each {spec.slide} rows"
 
 
 def answering_window(plan: PlanNode) -> WindowNode | None:

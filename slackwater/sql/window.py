@@ -67,6 +67,12 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
     if word == "RANGE" and cursor.word_at(1) in _ROWS:
         key, value = "rows", read_count(cursor, "how many tuples, as in RANGE 100 TUPLES")
         cursor.at += 1
+    elif word == "SLIDE" and cursor.word_at(1) in _ROWS:
+        value = read_count(cursor, "how many tuples, as in SLIDE 10 TUPLES")
+        cursor.at += 1
+        if "rows" not in settings:
+            wrong = "windows of time slide by time; write RANGE 100 TUPLES before SLIDE 10 TUPLES"
+            raise cursor.error(wrong, cursor.since(begin))
     else:
         value = read(cursor)
     if key in settings:
@@ -125,6 +131,8 @@ def window_sql(window: L.Window) -> str:
     words = [word for word in _SETTINGS if word not in ("NOW", "DRATIO")]
     values = {word: getattr(window, _SETTINGS[word][0]) for word in words}
     write: dict[str, Callable[[Any], str]] = {"ROWS": str, "WATTR": str, "DISORDER": policy_sql}
+    if window.rows is not None:
+        write["SLIDE"] = lambda rows: f"{rows} ROWS"
     return ", ".join(f"{word} {write.get(word, span_sql)(v)}" for word, v in values.items() if v is not None)
 
 

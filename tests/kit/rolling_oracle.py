@@ -103,6 +103,7 @@ def recompute(
     range: int | None = None,
     rows: int | None = None,
     waits: bool = True,
+    slide: int = 1,
 ) -> Recomputed:
     """Results in order, and late rows; `beats[n]` is the heartbeat by which page n is judged.
 
@@ -145,6 +146,8 @@ def recompute(
                 if id(r) in lost and (seen < row["t"] - (not waits) or came[id(r)] <= came[id(row)])
             }
             window = [r for _, r in arrived if id(r) in before and _alike(r, row, keys)]
+            if len(window) % slide:
+                continue
             window = sorted(window, key=lambda r: r["t"])[-rows:]
             start = window[0]["t"]
         made = {name: means(window) for name, (_, means) in aggregates.items()}

@@ -15,6 +15,8 @@ def window_of(
         return query.cumulate(range, offset=offset, **more)
     if "gap" in more:
         return query.sessions(**more)
+    if rows is not None and slide is not None:
+        return query.window(rows=rows, slide_rows=slide, **more)
     if slide is None:
         return query.rolling(range=range, rows=rows, **more)
     return query.window(range, slide=slide, offset=offset, **more)

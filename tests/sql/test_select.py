@@ -214,6 +214,8 @@ def test_a_text_becomes_the_nodes_of_the_fluent_api(text: str, nodes: L.Logical)
             L.Window("1 hour", step="10 minutes", wattr="ts"),
         ),
         ("FROM trips [SESSION 5 MINUTES]", L.Window(gap="5 minutes")),
+        ("FROM trips [RANGE 100 TUPLES, SLIDE 10 TUPLES]", L.Window(rows=100, slide=10)),
+        ("FROM trips [ROWS 100, SLIDE 10 ROWS]", L.Window(rows=100, slide=10)),
         (
             "FROM trips GROUP BY dest WINDOW [SESSION = 5 MINUTES, WATTR ts, DRATIO 1%]",
             L.Window(gap="5 minutes", wattr="ts", disorder=drop_ratio(0.01)),

@@ -35,6 +35,7 @@ GROUPS = st.sampled_from([[], ["g"], ["g", "h"]])
 KINDS = st.one_of(
     st.sampled_from([1, 2, 5, 10, 40, 1000]).map(lambda r: {"range": r}),
     st.sampled_from([1, 2, 3, 5, 8, 100]).map(lambda n: {"rows": n}),
+    st.tuples(st.integers(2, 8), st.integers(1, 9)).map(lambda n: {"rows": n[0], "slide": n[1]}),
 )
 CHEAP = {n: AGGREGATES[n] for n in ("n", "total", "low", "high_s", "var", "begins", "ends_s")}
 
@@ -280,7 +281,8 @@ def test_groups_that_have_no_row_left_are_forgotten() -> None:
         ({"rows": 0}, "rows=0: write how many rows"),
         ({"rows": True}, "rows=True: write how many rows"),
         ({"range": 5, "rows": 5}, "a window has one length"),
-        ({"rows": 5, "slide": 5}, "windows of rows have no slide"),
+        ({"rows": 5, "slide": "5 seconds"}, "windows of rows slide by rows"),
+        ({"rows": 1, "slide": 5}, "two rows or more"),
         ({"range": 5, "offset": 5}, "add a slide"),
         ({"slide": 5}, "needs a size too"),
         ({}, "write range='30 seconds' or rows=100"),

@@ -156,7 +156,6 @@ WINDOW_ARGUMENTS: Mapping[str, str] = {
     **_same("write it at the start: start(early={value})", "early"),
     **_same("a window for each row: write rolling(rows=…) or rolling(range=…)", "min_periods", "center"),
     "range": "write window({value}) for windows side by side, or rolling(range={value}) for a window for each row",
-    "rows": "write window('10 minutes') for windows side by side, or rolling(rows={value}) for one for each row",
     "watermark": "write disorder=sw.bounded({value})",
 }
 

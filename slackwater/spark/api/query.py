@@ -244,8 +244,8 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
             hold: do not read a live stream before `session.run_available()`, or before another query of it starts
                 without `hold`: so that several queries see a stream from its first row.
             early: when to answer before windows are final, as in sw.early(at=0.75).
-            sideline: set the rest of a prodded burst aside before a `map`, a join with a table, or a filter, so that
-                later windows need not wait for it, as in sw.sideline(ratio=4).
+            sideline: set the rest of a prodded burst aside before a `map`, a join with a table, or a filter, so
+                that later windows need not wait for it, as in sw.sideline(ratio=4).
             ordered: give the sink rows in the order of their time: each waits until time has passed it.
             on_change: what to do if the journal holds another query of this name. "continue" goes on with its open
                 windows, where these can be used; "new" drops them and begins anew. None refuses to start.

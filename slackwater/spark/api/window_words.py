@@ -35,6 +35,8 @@ class CutIntoWindows:
         slide: Span | None = None,
         offset: Span | None = None,
         *,
+        rows: int | None = None,
+        slide_rows: int | None = None,
         on: str | Column | None = None,
         disorder: Disorder | None = None,
     ) -> Windowed:
@@ -52,10 +54,20 @@ class CutIntoWindows:
             size: the length of a window, as in "10 minutes".
             slide: how often a window begins; without it as often as one ends.
             offset: how much later windows begin.
+            rows: instead of `size`: how many rows of a group a window has. The first windows have fewer.
+            slide_rows: after how many rows of a group a window ends; without it after `rows`.
             on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
                 or a decimal.
             disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
         """
+        if rows is not None or slide_rows is not None:
+            if rows is None or size is not None or slide is not None:
+                raise QueryError(
+                    "window(rows=…, slide_rows=…) has windows of rows; leave size and slide out, as in "
+                    "window(rows=100, slide_rows=10)"
+                )
+            by = rows if slide_rows is None else slide_rows
+            return self._windowed(L.Window(None, by, offset, rows, attribute_of(on), disorder))
         if size is None:
             raise QueryError("window() needs a size, as in window('10 minutes')")
         if isinstance(size, Column) or size in self.session._analysis.columns(self._logical):

@@ -21,13 +21,12 @@ from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload, Staged
-from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of
+from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of, results_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.frames import frame_of
-from slackwater.windows.per_row.rolling import rolling_rows
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.backend import SparkBackend
@@ -92,8 +91,7 @@ class SpilledRecords:
             last = min(heartbeat, start + width - 1)
             rows = self._read(start, before, last, width)
             if rows.height:
-                merged = self._windows.release(rows, last)
-                parts.add(rolling_rows(self._kernel, rows, merged, self._schema, emitted_at))
+                parts.add(results_of(self._kernel, self._windows, rows, self._schema, emitted_at))
                 self._keep_released(elements_of(self._kernel, rows))
             self._forget(start, last)
         self._windows.advance(heartbeat)

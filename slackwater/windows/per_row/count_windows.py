@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import polars as pl
 
-from slackwater.columns import TIME
+from slackwater.columns import ROWS, TIME
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.windows.per_row.rolling import RollingKernel
@@ -35,7 +35,12 @@ class CountWindows:
         assert kernel.spec.rows is not None
         self._kernel = kernel
         self._n = kernel.spec.rows
+        self._slide = kernel.spec.slide
+        self.ends: Bools | None = None
+        """Which of the rows that were released last end a window; None: all."""
         self._codes = GroupNumbers(kernel.keys)
+        self._count = np.zeros(0, np.int64)
+        """How many rows each group has had, late ones too, where windows slide."""
         self._seen = np.zeros(0, np.int64)
         """The number of each group's next row."""
         self._latest = np.zeros(0, np.int64)
@@ -55,7 +60,21 @@ class CountWindows:
 
     def release(self, rows: pl.DataFrame, heartbeat: int) -> pl.DataFrame:
         """Merged partials of the window of each row; rows lie in order, behind all released before."""
-        return self._take(self._codes.of(rows), rows.select(TIME, *lift(self._kernel, rows)))
+        code = self._codes.of(rows)
+        if self._slide > 1:
+            self.ends = self._counted(code) % self._slide == 0
+        return self._take(code, rows.select(TIME, *lift(self._kernel, rows)))
+
+    def _counted(self, code: Ints) -> Ints:
+        """The place of each row in its group."""
+        self._count = grown(self._count, len(self._codes), 0)
+        order = np.argsort(code, kind="stable")
+        groups = starts(code[order])
+        place = np.empty(len(code), np.int64)
+        place[order] = np.arange(len(code)) - spread(groups, groups, len(code)) + 1
+        place += self._count[code]
+        np.maximum.at(self._count, code, place)
+        return place
 
     def advance(self, heartbeat: int) -> None:
         """Rows leave by number, not by time."""
@@ -65,6 +84,11 @@ class CountWindows:
         if not elements.height:
             return
         code, rows = self._codes.of(elements), elements.select(TIME, *partial_columns(self._kernel))
+        if ROWS in elements.columns:
+            self._count = grown(self._count, len(self._codes), 0)
+            self._count[code] = elements[ROWS].to_numpy()
+        elif self._slide > 1:
+            self._counted(code)
         self._grow()
         changed = np.unique(code[rows[TIME].to_numpy() < self._latest[code]])
         if len(changed):
@@ -101,6 +125,8 @@ class CountWindows:
         if found is None:
             return None
         key, rows = found
+        if self._slide > 1:
+            rows = rows.with_columns(pl.Series(ROWS, self._count[key >> _BITS]))
         return pl.concat([self._codes.keys(key >> _BITS), rows], how="horizontal")
 
     def _last(self, groups: Ints) -> tuple[Ints, pl.DataFrame] | None:

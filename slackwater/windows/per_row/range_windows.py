@@ -7,6 +7,8 @@ release). So a row costs the same whatever the range, and however little is rele
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import polars as pl
 
@@ -24,6 +26,8 @@ _FEW_GROUPS = 1024
 
 class RangeWindows:
     """Elements (the merged rows of one group at one time) of the current block and the one before it."""
+
+    ends: ClassVar[Bools | None] = None
 
     def __init__(self, kernel: RollingKernel) -> None:
         assert kernel.spec.range is not None

@@ -27,15 +27,17 @@ class RollingSpec:
     """Length of the window that ends with a row, in ticks."""
     rows: int | None = None
     """How many rows the window has, the row itself included."""
+    slide: int = 1
+    """A window of rows ends with every row whose place in its group is a multiple of this (S5 section 1.2)."""
 
     @staticmethod
-    def of(domain: TimeDomain, range: Span | None, rows: int | None) -> RollingSpec:
+    def of(domain: TimeDomain, range: Span | None, rows: int | None, slide: Span | None = None) -> RollingSpec:
         """Read and check what a user wrote.
 
         >>> RollingSpec.of(TimeDomain.TIMESTAMP, "30 seconds", None)
-        RollingSpec(range=30000000, rows=None)
-        >>> RollingSpec.of(TimeDomain.SEQUENCE, None, 100)
-        RollingSpec(range=None, rows=100)
+        RollingSpec(range=30000000, rows=None, slide=1)
+        >>> RollingSpec.of(TimeDomain.SEQUENCE, None, 100, 10)
+        RollingSpec(range=None, rows=100, slide=10)
         """
         if rows is not None:
             if range is not None:
@@ -44,7 +46,16 @@ class RollingSpec:
                 )
             if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= LONGEST_SPAN:
                 raise QueryError(f"rows={rows!r}: write how many rows a window has, as in rows=100")
-            return RollingSpec(rows=rows)
+            if slide is None:
+                return RollingSpec(rows=rows)
+            if isinstance(slide, bool) or not isinstance(slide, int) or slide < 1:
+                raise QueryError(
+                    f"rows={rows!r} and slide={slide!r}: windows of rows slide by rows, as in "
+                    "window(rows=100, slide_rows=10) or [RANGE 100 TUPLES, SLIDE 10 TUPLES]"
+                )
+            if rows == 1:
+                raise QueryError("rows=1: a window of rows with a slide has two rows or more, as in rows=10")
+            return RollingSpec(rows=rows, slide=slide)
         if range is None:
             raise QueryError("a window needs a length: write range='30 seconds' or rows=100")
         length = domain.span(range, "range")
@@ -59,15 +70,13 @@ def window_spec(
     domain: TimeDomain, range: Span | None, slide: Span | None, offset: Span | None, rows: int | None
 ) -> WindowSpec | RollingSpec:
     """The windows that a user wrote: with a slide those that all rows share, without it one for each row."""
-    if slide is None:
+    if slide is None or rows is not None:
         if offset is not None:
             raise QueryError(
                 f"offset={offset!r}: windows without a slide end with a row, wherever that is; add a slide "
                 f"of {range!r}, or leave offset out"
             )
-        return RollingSpec.of(domain, range, rows)
-    if rows is not None:
-        raise QueryError(f"rows={rows!r} and slide={slide!r}: windows of rows have no slide; leave one of them out")
+        return RollingSpec.of(domain, range, rows, slide)
     if range is None:
         raise QueryError(
             f"slide={slide!r}: a window needs a size too, as in window('30 seconds', slide='10 seconds')"
