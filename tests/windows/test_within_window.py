@@ -16,7 +16,7 @@ from slackwater.errors import QueryError, SqlError
 from slackwater.operators.prod_request import read_prod
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.journaled_steps import step_from_json
+from slackwater.plan.steps import step_from_json
 from slackwater.plan.node import PlanNode, aggregates_of
 from slackwater.plan.request import ProdRequest
 from slackwater.plan.steps import Over, Sort
