@@ -23,8 +23,7 @@ from slackwater.engine.records import Measured, Ran
 from slackwater.engine.settings import EngineSettings, read_quantum
 from slackwater.operators.backend import Done
 from slackwater.operators.page import Page
-from slackwater.plan.steps import step_from_json
-from slackwater.plan.steps import Map, Slice
+from slackwater.plan.steps import Map, Slice, step_from_json
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.storage.journal_files import FileJournal

@@ -16,10 +16,9 @@ from slackwater.errors import QueryError, SqlError
 from slackwater.operators.prod_request import read_prod
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.steps import step_from_json
 from slackwater.plan.node import PlanNode, aggregates_of
 from slackwater.plan.request import ProdRequest
-from slackwater.plan.steps import Over, Sort
+from slackwater.plan.steps import Over, Sort, step_from_json
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.sql.write import to_sql
 from slackwater.testing import Script
