@@ -7,16 +7,19 @@ its query, because it begins with the pages after the query's start; it shares t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
+from slackwater.engine.query_labels import labels_of
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.asof_join import AsofJoin
+from slackwater.operators.deduplicate import Deduplicate
 from slackwater.operators.extend import Extend
 from slackwater.operators.in_order import InOrder
 from slackwater.operators.label import Label
@@ -39,9 +42,10 @@ from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.column_use import columns_of_joins, narrowed
+from slackwater.plan.distinct import DistinctNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
-from slackwater.plan.node import PlanNode, aggregates_of, expensive_nodes, first_aggregates, reach_of, walk
+from slackwater.plan.node import PlanNode, expensive_nodes, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
     RollingNode,
@@ -67,20 +71,6 @@ Above = tuple[AggregateNode, ...]
 def source_label(stream: str) -> Label:
     """Label of a stream's source."""
     return Label.of_source(stream)
-
-
-def aggregate_labels(name: str, plan: PlanNode) -> list[Label]:
-    """Labels of a query's aggregates, in the order of `aggregates_of`."""
-    return list(_labels_of(name, plan).values())
-
-
-def _labels_of(name: str, plan: PlanNode) -> dict[int, Label]:
-    """The same by the aggregates' identity: a query may have equal ones in two places."""
-    tops, labels = {id(node) for node in plan.answers()}, dict[int, Label]()
-    for n, node in enumerate(aggregates_of(plan)):
-        top = id(node) in tops
-        labels[id(node)] = Label(name, "window", n + 1 if n else None) if top else Label(name, "inner", n)
-    return labels
 
 
 def add_query(
@@ -111,7 +101,7 @@ class QueryBuild:
         self._places = count()
         self._labels: dict[str, Label] = {}
         self._sources: dict[Label, None] = {}
-        self._windows = _labels_of(name, plan)
+        self._windows = labels_of(name, plan)
         self._of_joins = columns_of_joins(plan)
         self._built: dict[int, Feed] = {}
         """The aggregates that are there already, by identity."""
@@ -142,7 +132,7 @@ class QueryBuild:
         top = self.feed(StampNode((self._plan,)) if stamped else self._plan, ())
         if self._settings.late is not None:
             late = Sink(Label(self._name, LATE), self._settings.late, clock)
-            self._executor.add(late, [(self._takes_rows(), LATE)], self._name, "late rows")
+            self._executor.add(late, [(label, LATE) for label in self._take_rows()], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
@@ -155,16 +145,16 @@ class QueryBuild:
                 self._executor.graph.nodes[source].watchers.append(watcher)
         return self._labels
 
-    def _takes_rows(self) -> Label:
-        """The operator that has late rows: an ordered union, a join, or the aggregate of streams."""
-        order = next((label for place, label in self._labels.items() if place.startswith("union-order")), None)
-        if order is not None:
+    def _take_rows(self) -> list[Label]:
+        """The operators with late rows: an ordered union, joins, the aggregate of streams, `drop_duplicates`."""
+        order = [label for place, label in self._labels.items() if place.startswith("union-order")]
+        if order:
             return order
+        distinct = [label for place, label in self._labels.items() if place.startswith("distinct")]
         (first,) = {None if node is None else id(node) for _, node in first_aggregates(self._plan)}
         if first is not None:
-            return self._windows[first]
-        (join,) = (label for place, label in self._labels.items() if place.startswith("join"))
-        return join
+            return [self._windows[first], *distinct]
+        return [label for place, label in self._labels.items() if place.startswith("join")] + distinct
 
     def _in_order(self, feed: Feed, clock: Clock) -> Feed:
         label = Label(self._name, "order")
@@ -220,6 +210,12 @@ class QueryBuild:
         feeds = self._feeds(node, above)
         place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
         return self.part(place, feeds, node, lambda label: Extend(label, node.step))
+
+    def distinct(self, node: DistinctNode, above: Above) -> Feed:
+        """Once for the same rows and keys, unless a query takes its late rows."""
+        feeds, limit, late = self._feeds(node, above), self._settings.resident_limit, self._settings.late
+        make = partial(Deduplicate, node=node, limit=limit, route_late=late is not None)
+        return self.part(self.place("distinct"), feeds, node, make, None if late is None else self._name)
 
     def map(self, node: MapNode | StepNode, above: Above) -> Feed:
         """With a sideline it depends on the windows of one query, so no other query shares it."""
@@ -382,6 +378,7 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
     StepNode: QueryBuild.step,
     GapNode: QueryBuild.step,
     MapNode: QueryBuild.map,
+    DistinctNode: QueryBuild.distinct,
     StampNode: QueryBuild.stamp,
     OrderNode: QueryBuild.order,
     UnionNode: QueryBuild.union,

@@ -212,16 +212,23 @@ class Pages:
             self._learn_at_least(page, error)
             raise
 
+    def table_of(self, page: Page, columns: Mapping[str, str] | None = None) -> pa.Table:
+        """Run: all rows, those without a time too: these columns, by name and SQL, or all with the hidden ones.
+
+        Raises PartialsTooLarge.
+        """
+        try:
+            return self._run(page, lambda known: self.backend.collect(known, columns))
+        except PartialsTooLarge as error:
+            self._learn_at_least(page, error)
+            raise
+
     def rows_of(self, page: Page, kernel: RollingKernel) -> pl.DataFrame:
         """Run: the time, groups and arguments of each row, in order; also of rows without a time.
 
         Raises PartialsTooLarge.
         """
-        try:
-            return frame_of(self._run(page, lambda known: self.backend.collect(known, kernel.row_sql())))
-        except PartialsTooLarge as error:
-            self._learn_at_least(page, error)
-            raise
+        return frame_of(self.table_of(page, kernel.row_sql()))
 
     def _learn_at_least(self, page: Page, error: PartialsTooLarge) -> None:
         """Who has asked may leave it at that, and the source waits for the arrival."""

@@ -37,17 +37,25 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
 def check_late(plan: PlanNode) -> None:
     """Refuse a sink for late rows where there are none, or where they have several shapes."""
     joins = [node for node in walk(plan) if node.pairs_rows]
+    distinct = [node for node in walk(plan) if node.drops_duplicates]
+    firsts = [first.inputs[0] for _, first in first_aggregates(plan) if first is not None]
+    if distinct and (joins or len({node.schema for node in (*distinct, *firsts)}) > 1):
+        raise QueryError(
+            "late=: rows that are late for drop_duplicates and those late behind it have other columns; put "
+            "select(…) before drop_duplicates, and joins into a query of their own, or leave late= out"
+        )
     if joins and (len(joins) > 1 or joins[0].by_count or aggregates_of(plan)):
         raise QueryError(
             "late=: of joins, only one of two streams with windows of time gives its late rows, without windows "
             "before or behind it; others count them, in metrics()['joins']; leave it out"
         )
     orders = [node for node in walk(plan) if node.orders_rows]
-    if len(orders) + len(joins) > 1:
+    if len(orders) + len(joins) > 1 or (orders and distinct):
         raise QueryError(
-            "late=: an ordered union beside another one, or beside a join, counts its late rows; leave it out"
+            "late=: an ordered union beside another one, a join or drop_duplicates only counts late rows; leave "
+            "it out"
         )
-    if joins or orders:
+    if joins or orders or (distinct and not firsts):
         return
     if not plan.answers():
         raise QueryError("late=: no row is too late for a query without windows; leave it out")

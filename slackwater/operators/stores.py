@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -9,12 +10,43 @@ import pyarrow as pa
 from slackwater.operators.asof_join import AsofRows
 from slackwater.operators.in_order import RowsInOrder
 from slackwater.operators.join_state import JoinState
+from slackwater.operators.operator import State
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.operators.rows_join import OrderedRows
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
+
+
+class CellTables(Protocol):
+    """Rows of the driver by cell, on the session's storage. A cell that was dropped stays until `settle`."""
+
+    def add(self, tables: Mapping[int, pa.Table]) -> None:
+        """Run: write rows of these cells."""
+
+    def read(self, low: int, high: int) -> Iterator[pa.Table]:
+        """The rows of the cells from the first to the last, a file at a time."""
+
+    def drop(self, until: int) -> None:
+        """Nobody needs the cells up to this one any more."""
+
+    def state(self) -> State:
+        """Which files there are."""
+
+    def restore(self, state: State) -> None:
+        """Continue with them."""
+
+    def settle(self) -> None:
+        """What was dropped may be deleted."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the files."""
 
 
 class Stores(Protocol):
@@ -38,3 +70,6 @@ class Stores(Protocol):
 
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrder:
         """For rows of this shape that wait until their time has come."""
+
+    def cells(self, label: str) -> CellTables:
+        """For rows of the driver that are too many for it."""

@@ -26,7 +26,7 @@ from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
-from slackwater.operators.pane_store import PaneStore, ResidentPanes
+from slackwater.operators.pane_store import PaneStore, ResidentPanes, windows_by_source
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.shared_fold import SharedFold
@@ -39,9 +39,10 @@ from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed, ends_reached
 from slackwater.windows.closing import close
+from slackwater.windows.fill import KnownGroups
 from slackwater.windows.frames import frame_of
 from slackwater.windows.given import GivenWindows
-from slackwater.windows.results import early_rows, ordered_values
+from slackwater.windows.results import early_rows, ordered_values, result_rows
 
 
 class WindowAggregate(Unary):
@@ -81,7 +82,7 @@ class WindowAggregate(Unary):
         self._kept_closed: pl.DataFrame | None = None
         """What the journal knows of the sources' windows."""
         self._late = LateCounts(self._spec, node.domain)
-        self._windows = self._results = self._early = self._refused = 0
+        self._windows = self._results = self._early = self._refused = self._filled = 0
         by_clock = node.domain is TimeDomain.TIMESTAMP
         # What another aggregate is made of is what has arrived, not an estimate.
         self._estimates: Estimates = NoEstimates(node.kernel)
@@ -89,6 +90,7 @@ class WindowAggregate(Unary):
         if not inner and self._spec.alike:
             self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
         self._reports: list[WindowLosses] = []
+        self._known = None if node.fill is None else KnownGroups(node.kernel, node.fill, node.schema)
 
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
@@ -125,12 +127,14 @@ class WindowAggregate(Unary):
         return reports
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
-        """Whether a window is open that has rows."""
-        return not self._panes.empty
+        """Whether a window is open that has rows, or that a known group may have none in."""
+        return not self._panes.empty or self._fills
 
     def next_useful_time(self, tick: int) -> int | None:
         """The last tick of the next window that may have rows."""
         span = self._panes.span()
+        if self._fills:
+            return self._spec.bounds(self._spec.last_closed(Heartbeat(tick)) + 1)[1] - 1
         if span is None:
             return None
         window = max(self._spec.last_closed(Heartbeat(tick)) + 1, self._spec.first_window(span[0]))
@@ -191,6 +195,28 @@ class WindowAggregate(Unary):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
             emit(self._page(results.payload))
+
+        if self._known is not None:
+            self._fill(None if results is None else results.values, before, after, emit, ended)
+
+    @property
+    def _fills(self) -> bool:
+        """Whether a group is known that may have a window without rows."""
+        known = None if self._known is None else self._known.frame
+        return known is not None and known.height > 0
+
+    def _fill(self, values: pl.DataFrame | None, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
+        """Answer the windows that have ended and in which known groups had no row."""
+        assert self._known is not None
+        gaps = self._known.missing(values, before, after, ended)
+        if gaps is None:
+            return
+        kernel = self._node.kernel
+        if self._closed.given is not None:
+            given = windows_by_source(kernel, gaps)
+            self._closed.given.add(given[SOURCE].to_list(), given[WINDOW].to_numpy())
+        self._filled += gaps.height
+        emit(self._page(result_rows(kernel, gaps, self._node.schema, self._clock.now())))
 
     def _page(self, payload: Payload, prod: Prod | None = None) -> Page:
         self._given += 1
@@ -259,6 +285,11 @@ class WindowAggregate(Unary):
 
     def _go_large(self) -> None:
         assert isinstance(self._panes, ResidentPanes)
+        if self._known is not None:
+            raise RunError(
+                f"{self.label}: fill= knows the groups in the driver, and they are more than it may hold; raise "
+                "Session(resident_limit=…), or write forget= with a shorter time"
+            )
         decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._limit)
         self._panes = self.pages.stores.panes(self.label, self._panes, self._node.domain)
         self.detach()
@@ -281,6 +312,7 @@ class WindowAggregate(Unary):
             "measured": self._estimates.measured,
             "partials": self._node.kernel.saved_columns(),
             "late": self._late.state(),
+            "filled": self._filled,
         }
         learned = self._estimates.table(whole)
         if learned is not None:
@@ -289,6 +321,9 @@ class WindowAggregate(Unary):
         if news is not None:
             kept.tables["closed"] = news.to_arrow()
         self._kept_closed = self._closed.named
+        known = None if self._known is None else self._known.take_news(whole)
+        if known is not None:
+            kept.tables["known"] = known.to_arrow()
         given = None if self._closed.given is None else self._closed.given.table(whole)
         if given is not None:
             kept.tables["given"] = given.to_arrow()
@@ -311,6 +346,9 @@ class WindowAggregate(Unary):
         self._kept_closed = self._closed.named
         if self._closed.given is not None:
             self._closed.given.load([frame_of(s.tables["given"]) for s in states if "given" in s.tables])
+        if self._known is not None:
+            self._filled = values["filled"]
+            self._known.restore([frame_of(s.tables["known"]) for s in states if "known" in s.tables], self._closed)
         kind = values["store"]
         if kind != self._panes.kind:
             self._go_large()
@@ -340,6 +378,7 @@ class WindowAggregate(Unary):
             "results": self._results,
             "early_results": self._early,
             **({"prods_refused": self._refused} if self._refused else {}),
+            **({"filled_results": self._filled} if self._known is not None else {}),
             **self._estimates.metrics(),
             "store": self._panes.kind,
             **self._panes.size,

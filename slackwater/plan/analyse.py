@@ -24,6 +24,7 @@ from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.asof import asof
 from slackwater.plan.attribute import apart
+from slackwater.plan.distinct import distinct
 from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
 from slackwater.plan.group_source import source_group
@@ -39,7 +40,7 @@ from slackwater.plan.time_domains import check_time_kinds
 from slackwater.plan.unite import AnalysedPlan, in_order, united
 from slackwater.plan.window_kinds import SessionNode
 from slackwater.plan.window_rows import in_windows, of_same_windows
-from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
+from slackwater.plan.window_specs import fill_of, outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
 from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
@@ -90,6 +91,9 @@ class Analysis:
 
     def _scan(self, query: L.Scan, as_rows: bool) -> AnalysedPlan:
         return AnalysedPlan(*self._types.stream(query.stream))
+
+    def _distinct(self, query: L.DropDuplicates, as_rows: bool) -> AnalysedPlan:
+        return distinct(self.of(query.inputs[0], as_rows), query)
 
     def _union(self, query: L.Union, as_rows: bool) -> AnalysedPlan:
         union = united([self.of(below, as_rows) for below in query.inputs])
@@ -185,8 +189,8 @@ class Analysis:
         return rows
 
     def _aggregate(self, query: L.Aggregate, as_rows: bool) -> AnalysedPlan:
-        if not query.aggregates:
-            raise QueryError("agg() needs at least one aggregate, as in agg(n='count(*)')")
+        if not (query.aggregates or query.groups):
+            raise QueryError("agg() needs an aggregate, as in agg(n='count(*)'), or group_by(…) before it")
         rows = self.rows_of(query.inputs[0])
         with _in_clause("window"):
             rows, spec = self.window(rows, query.window)
@@ -205,7 +209,7 @@ class Analysis:
         relation.check(kernel.make_sql().values(), "agg")
         kinds = [_group_type(relation, group) for group in groups]
         schema = result_schema(kernel, node.domain, kinds)
-        plan: AggregateNode = WindowNode((node,), kernel, schema, own)
+        plan: AggregateNode = WindowNode((node,), kernel, schema, own, fill_of(node.domain, query.window, spec))
         if isinstance(spec, SessionSpec):
             plan = SessionNode((node,), kernel, schema, own)
         if isinstance(spec, RollingSpec):
@@ -321,6 +325,7 @@ _ANALYSERS: dict[type[Any], Analyser] = {
     L.Select: Analysis._select,
     L.Sort: Analysis._sort,
     L.Map: Analysis._map,
+    L.DropDuplicates: Analysis._distinct,
     L.Union: Analysis._union,
     L.Join: Analysis._join,
     L.JoinAsof: Analysis._asof,

@@ -17,6 +17,8 @@ from slackwater.progress.time import Span
 
 #: The range of a window of a single instant, for every kind of time.
 NOW = "now"
+#: Windows without rows have no answer.
+NO_FILL = "none"
 #: A column: its name, None if the expression gives one, and its Spark SQL.
 Column = tuple[str | None, str]
 
@@ -105,6 +107,20 @@ class Map(Logical):
 
 
 @dataclass(frozen=True)
+class DropDuplicates(Logical):
+    """The rows without duplicates; see `Query.drop_duplicates`."""
+
+    inputs: tuple[Logical, ...]
+    keys: tuple[str, ...]
+    """Names of columns; none stands for all."""
+    within: Span
+
+    def written_names(self) -> list[str] | None:
+        """Those of the rows."""
+        return self.inputs[0].written_names()
+
+
+@dataclass(frozen=True)
 class Union(Logical):
     """The rows of two inputs or more, columns by name."""
 
@@ -131,6 +147,10 @@ class Window:
     """Of sessions: instead of all lengths."""
     step: Span | None = None
     """Of windows that grow to their range: by how much, instead of a slide."""
+    fill: int | str | None = NO_FILL
+    """What windows say in which a known group had no row; see `Query.window`."""
+    forget: Span | None = None
+    """For how long after its last row a group is known."""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ class PlanNode(ABC):
     """Whether it pairs rows of two inputs."""
     orders_rows: ClassVar[bool] = False
     """Whether rows leave it in the order of time. Then what comes behind the heartbeat is late."""
+    drops_duplicates: ClassVar[bool] = False
+    """Whether it drops rows that are like others."""
     keeps_nothing: ClassVar[bool] = False
     """Whether it works on each row of its one input by itself: a restart may change it."""
     keeps_rows: ClassVar[bool] = False

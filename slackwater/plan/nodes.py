@@ -19,6 +19,7 @@ from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import Latent
+from slackwater.windows.fill import Fill
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
@@ -325,6 +326,8 @@ class WindowNode(AggregateNode):
 
     end_lag: ClassVar[int] = 1
     kernel: PaneKernel
+    fill: Fill | None = None
+    """What windows say in which a known group had no row; without it they have no answer."""
 
     @property
     def early_schema(self) -> pa.Schema:
@@ -336,7 +339,8 @@ class WindowNode(AggregateNode):
         spec, show = self.kernel.spec, self.domain.show_span
         offset = f" offset {show(spec.offset)}" if spec.offset else ""
         step = "step" if spec.first_end < spec.range else "slide"
-        return f"range {show(spec.range)} {step} {show(spec.slide)}{offset}"
+        fill = "" if self.fill is None else f" {self.fill.describe(lambda windows: show(windows * spec.slide))}"
+        return f"range {show(spec.range)} {step} {show(spec.slide)}{offset}{fill}"
 
     def time_columns(self) -> TimeColumns:
         """The time of a result is the last tick of its window."""

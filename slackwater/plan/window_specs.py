@@ -12,6 +12,8 @@ from slackwater.plan.node import PlanNode
 from slackwater.plan.steps import Where
 from slackwater.plan.unite import AnalysedPlan
 from slackwater.plan.window_kinds import GapNode
+from slackwater.progress.time import TimeDomain
+from slackwater.windows.fill import Fill
 from slackwater.windows.per_row.rolling import RollingSpec, window_spec
 from slackwater.windows.sessions import SessionSpec
 from slackwater.windows.spec import CumulateSpec, WindowSpec
@@ -34,6 +36,17 @@ def spec_of(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
             )
         return CumulateSpec.of_steps(node.domain, window.step, window.range, window.offset)
     return window_spec(node.domain, window.range, window.slide, window.offset, window.rows)
+
+
+def fill_of(domain: TimeDomain, window: L.Window, spec: WindowSpec | RollingSpec) -> Fill | None:
+    """What windows without rows say."""
+    if window.fill == L.NO_FILL:
+        if window.forget is not None:
+            raise QueryError(f"forget={window.forget!r} says how long groups are known for fill=; write fill=0 too")
+        return None
+    if isinstance(spec, (RollingSpec, SessionSpec)):
+        raise QueryError("fill=: sessions and windows for each row are never empty; write window(…, fill=0)")
+    return Fill.read(window.fill, window.forget, domain, spec.slide)
 
 
 def outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:

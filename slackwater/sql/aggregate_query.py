@@ -55,6 +55,8 @@ class Clauses:
     comparison: Comparison | None = None
     windows: NamedWindows = field(default_factory=dict)
     """Those that WINDOW gives names."""
+    distinct: bool = False
+    """Whether DISTINCT stands behind SELECT."""
 
 
 class WindowQuery:
@@ -79,7 +81,7 @@ class WindowQuery:
         """The nodes."""
         shown = [column for item in self._items if (column := self._shown(item)) is not None]
         having = None if self._having is None else self._over_results(self._having)
-        if not (self._aggregates or self._hidden):
+        if not (self._aggregates or self._hidden or self._groups):
             self._refuse_without_aggregates()
         compared = [] if self._comparison is None else self._comparison.expressions
         texts = {id(expression): self._over_results(expression) for expression in compared}

@@ -25,7 +25,14 @@ from slackwater.sql.scope import Scope
 from slackwater.sql.source import span_of
 from slackwater.sql.source_locations import SourceLocation, SourceLocations
 from slackwater.sql.values import read_span
-from slackwater.sql.window import TABLE_FUNCTIONS, read_bracket, read_table_function, two_windows
+from slackwater.sql.window import (
+    DROP_DUPLICATES,
+    TABLE_FUNCTIONS,
+    read_bracket,
+    read_keys,
+    read_table_function,
+    two_windows,
+)
 
 #: Reads a SELECT at the cursor.
 ReadQuery = Callable[[], L.Logical | StoredRelation]
@@ -225,8 +232,8 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     name = cursor.name("a table function")
     token = cursor.tokens[begin]
     function = scope.function(name)
-    if word not in TABLE_FUNCTIONS and function is None:
-        functions = [*TABLE_FUNCTIONS, *scope.functions]
+    if word not in TABLE_FUNCTIONS and word != DROP_DUPLICATES and function is None:
+        functions = [*TABLE_FUNCTIONS, DROP_DUPLICATES, *scope.functions]
         hint = did_you_mean(name, functions)
         raise cursor.error(f"there is no table function {name}{hint}; there are {', '.join(functions)}", [token])
     cursor.expect_symbol("(")
@@ -234,6 +241,11 @@ def _call(cursor: Cursor, scope: Scope, locations: SourceLocations, query: ReadQ
     inner = _relation(cursor, scope, locations, query)
     if isinstance(inner.rows, StoredRelation):
         raise cursor.source.error(inner.span, f"{name} takes rows of a stream; {STORED_ALONE}")
+    if word == DROP_DUPLICATES:
+        keys, within = read_keys(cursor)
+        distinct = L.DropDuplicates((inner.rows,), keys, within)
+        span = cursor.span(begin)
+        return Side(locations.put(distinct, SourceLocation(span)), span, inner.names)
     if function is None:
         window = read_table_function(cursor, word, begin)
         return Side(inner.rows, cursor.span(begin), inner.names, window)

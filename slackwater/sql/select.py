@@ -37,6 +37,7 @@ from slackwater.sql.window import (
     spark_window,
     two_windows,
 )
+from slackwater.windows.results import RESULT_COLUMNS
 
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
@@ -50,6 +51,12 @@ _WINDOW_WORDS = {"WINDOW": f"a window has no name and no parentheses here; {_BRA
 _WINDOW_WORDS |= dict.fromkeys(("TUMBLING", "HOPPING", "TUMBLE", "HOP"), f"this is no window here; {_BRACKET}")
 _NEEDS_WINDOW = (
     "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+)
+
+
+_DISTINCT = (
+    "rows are compared within a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 10 "
+    "MINUTES], or FROM DROP_DUPLICATES(TABLE s, DESCRIPTOR(id), INTERVAL '10' MINUTES)"
 )
 
 
@@ -151,8 +158,7 @@ class SelectReader:
 
     def _clauses(self) -> Clauses:
         cursor = self._cursor
-        if cursor.sees("DISTINCT"):
-            raise cursor.error("SELECT DISTINCT is not supported yet; group by the columns in a window")
+        distinct = bool(cursor.accept("DISTINCT"))
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
         relations = read_from(cursor, self._scope, self._locations, self._inner)
@@ -166,7 +172,7 @@ class SelectReader:
         named = read_named_windows(cursor)
         comparison = read_comparison(cursor)
         self._ordered = comparison is not None
-        return Clauses(items, relations, where, subqueries, groups, having, window, comparison, named)
+        return Clauses(items, relations, where, subqueries, groups, having, window, comparison, named, distinct)
 
     def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
@@ -178,12 +184,27 @@ class SelectReader:
         items = items_of_join(clauses.items, query, self._cursor.source)
         aliases = [item.alias for item in items if item.alias is not None]
         groups = [query.resolved(group, aliases=aliases) for group in clauses.groups]
+        if clauses.distinct:
+            groups = self._distinct(items, groups)
         window, plain = self._spark_window(self._only_window(query.window, clauses.window), groups)
         having = None if clauses.having is None else query.resolved(clauses.having, aliases=aliases)
         where = [query.resolved(condition) for condition in where]
+        named, distinct = clauses.windows, clauses.distinct
         return Clauses(
-            items, relations, where, (), plain, having, window, clauses.comparison, clauses.windows
+            items, relations, where, (), plain, having, window, clauses.comparison, named, distinct
         ), rows
+
+    def _distinct(self, items: Sequence[Item], groups: Sequence[Expression]) -> list[Expression]:
+        """The groups of SELECT DISTINCT: all that it shows, but for the columns of every result."""
+        found = list[Expression]()
+        for item in items:
+            if item.expression is None:
+                raise self._error(item.span, "SELECT DISTINCT *: name the columns")
+            if item.expression.aggregates or groups:
+                raise self._error(item.span, "SELECT DISTINCT: a group has one result anyway; leave DISTINCT out")
+            if (item.expression.column or "").lower() not in RESULT_COLUMNS:
+                found.append(item.expression)
+        return found
 
     # --- sub-queries in WHERE
 
@@ -333,6 +354,9 @@ class SelectReader:
         return StoredRelation(rows.table, tuple(item.column for item in clauses.items))
 
     def _refuse_without_window(self, clauses: Clauses) -> None:
+        if clauses.distinct:
+            span = Span(clauses.items[0].span.start, clauses.items[-1].span.end)
+            raise self._error(span, f"SELECT DISTINCT: {_DISTINCT}")
         for expression in [i.expression for i in clauses.items if i.expression is not None]:
             if expression.aggregates:
                 self._fail(expression, _NEEDS_WINDOW)

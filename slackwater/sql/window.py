@@ -27,6 +27,8 @@ _RESULT_TIMES = ("window", "session_window", "window_time")
 TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 #: The words behind WINDOW in ksqlDB.
 KSQL_WINDOWS = ("TUMBLING", "HOPPING", "SESSION")
+#: Ours for rows without duplicates.
+DROP_DUPLICATES = "DROP_DUPLICATES"
 #: Spark's functions, which are also the names of their structs.
 SPARK_WINDOWS = ("WINDOW", "SESSION_WINDOW")
 
@@ -117,7 +119,11 @@ _SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
     "WATTR": ("wattr", lambda cursor: read_expression(cursor, "the attribute that windows go by").text),
     "DRATIO": ("disorder", _dratio),
     "DISORDER": ("disorder", lambda cursor: read_policy(cursor, ())),
+    "FILL": ("fill", lambda cursor: 0 if cursor.accept_symbol("0") else _FILLS[cursor.choice(("NULL", "LAST"))]),
+    "FORGET": ("forget", _length("FORGET")),
 }
+#: The words behind FILL.
+_FILLS: dict[str, int | str | None] = {"0": 0, "NULL": None, "LAST": "last"}
 
 
 def window_sql(window: L.Window) -> str:
@@ -130,7 +136,9 @@ def window_sql(window: L.Window) -> str:
         return "NOW"
     words = [word for word in _SETTINGS if word not in ("NOW", "DRATIO")]
     values = {word: getattr(window, _SETTINGS[word][0]) for word in words}
-    write: dict[str, Callable[[Any], str]] = {"ROWS": str, "WATTR": str, "DISORDER": policy_sql}
+    write: dict[str, Callable[[Any], str]] = {"ROWS": str, "WATTR": str, "DISORDER": policy_sql, "FILL": str}
+    fills = {value: word for word, value in _FILLS.items()}
+    values["FILL"] = None if window.fill == L.NO_FILL else fills[window.fill]
     if window.rows is not None:
         write["SLIDE"] = lambda rows: f"{rows} ROWS"
     return ", ".join(f"{word} {write.get(word, span_sql)(v)}" for word, v in values.items() if v is not None)
@@ -191,6 +199,19 @@ def read_ksql_window(cursor: Cursor) -> WindowClause:
     cursor.expect_symbol(")")
     window = L.Window(gap=size) if kind == "SESSION" else L.Window(size, slide)
     return WindowClause(window, cursor.span(begin))
+
+
+def read_keys(cursor: Cursor) -> tuple[tuple[str, ...], Length]:
+    """Read what follows the table in `DROP_DUPLICATES(TABLE s, DESCRIPTOR(id), INTERVAL '10' MINUTES)`."""
+    cursor.expect_symbol(",")
+    cursor.expect("DESCRIPTOR")
+    cursor.expect_symbol("(")
+    keys = cursor.listed(lambda: cursor.name("a column that duplicates have in common"))
+    cursor.expect_symbol(")")
+    cursor.expect_symbol(",")
+    within = read_span(cursor, "how far duplicates may be apart, as in INTERVAL '10' MINUTES")
+    cursor.expect_symbol(")")
+    return tuple(keys), within
 
 
 def spark_window(expression: Expression) -> WindowClause | None:

@@ -129,6 +129,13 @@ class _Writer:
         call = f"{self._function(query)}({table}{rows.relation})"
         return _Select(lambda window: call + _bracket(window))
 
+    def _distinct(self, query: L.DropDuplicates) -> _Select:
+        rows = self.select(query.inputs[0])
+        table = "TABLE " * bool(rows.streams and not rows.join)
+        keys = query.keys or self._scope.columns(query.inputs[0]) or ()
+        call = f"({table}{rows.relation}, DESCRIPTOR({', '.join(map(quoted, keys))}), {span_sql(query.within)})"
+        return _Select(lambda window: f"DROP_DUPLICATES{call}{_bracket(window)}")
+
     def _union(self, query: L.Union) -> _Select:
         sides = [self.select(side) for side in query.inputs]
         texts = [f"SELECT * FROM ({side.union})" if side.union else side.text for side in sides]
@@ -218,6 +225,7 @@ _WRITERS: dict[type[L.Logical], NodeWriter] = {
     L.Select: _Writer._columns,
     L.Sort: _Writer._sort,
     L.Map: _Writer._map,
+    L.DropDuplicates: _Writer._distinct,
     L.Union: _Writer._union,
     L.InWindows: _Writer._in_windows,
     L.Join: _Writer._join,

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.operators.stores import CellTables
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
@@ -49,3 +50,7 @@ class ArrowStores:
     def in_order(self, label: str, schema: pa.Schema) -> RowsInOrderHere:
         """Rows in memory."""
         return RowsInOrderHere(label, self._pages)
+
+    def cells(self, label: str) -> CellTables:
+        """Refused."""
+        raise MemoryError(f"{label}: more rows than the driver may hold, and nowhere to spill them")

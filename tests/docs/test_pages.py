@@ -22,6 +22,8 @@ PAGES = [
     "changing-tables.md",
     "session-windows.md",
     "sinks.md",
+    "drop-duplicates.md",
+    "distinct-users.md",
 ]
 
 

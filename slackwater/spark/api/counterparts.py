@@ -57,6 +57,10 @@ QUERY: Mapping[str, str] = {
     **_same(
         _MAP, "mapInArrow", "mapInPandas", "mapPartitions", "flatMap", "flat_map", "apply", "transform", "pipe"
     ),
+    **_same(
+        "say how far duplicates may be apart: write drop_duplicates('id', within='10 minutes')",
+        *("dropDuplicatesWithinWatermark", "distinct", "unique", "deduplicate"),
+    ),
     **_same(_STATE, "transformWithState", "transformWithStateInPandas", "process"),
     **_same("a stream has no RDD; write select(…) or map(…)", "rdd"),
     **_same(_NULLS, "na", "fillna", "dropna", "replace"),
@@ -171,6 +175,9 @@ ASOF_ARGUMENTS: Mapping[str, str] = {
 ROLLING_ARGUMENTS: Mapping[str, str] = _same(
     "write rolling(rows=…) for a number of rows, or rolling(range=…) for a length of time", "window", "size", "n"
 )
+
+#: Arguments of `Query.drop_duplicates`.
+DISTINCT_ARGUMENTS: Mapping[str, str] = _same("write drop_duplicates({value}, within=…)", "subset", "columns", "by")
 
 #: Arguments of `Query.start`.
 START_ARGUMENTS: Mapping[str, str] = {

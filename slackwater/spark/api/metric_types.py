@@ -110,7 +110,9 @@ class Metrics(StreamMetrics, total=False):
     streams: dict[str, StreamMetrics]
     """Each stream by its name."""
     late_rows: int
-    """Rows that came too late for some window, or for a join."""
+    """Rows that came too late for some window, for a join, or for `drop_duplicates`."""
+    duplicates: int
+    """Rows that `drop_duplicates` has dropped."""
     lost_pairs: int
     """Pairs of a row and a window whose final answer lacks the row."""
     lost_share: float

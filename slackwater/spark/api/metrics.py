@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from slackwater.engine.build import aggregate_labels, source_label
+from slackwater.engine.build import source_label
 from slackwater.engine.figures import EngineFigures, ShownFigures
+from slackwater.engine.query_labels import aggregate_labels
 from slackwater.engine.records import Choice, Snapshot
 from slackwater.operators.label import Label
 from slackwater.operators.operator import MAIN
@@ -184,12 +185,15 @@ def _of_operator(figures: _Published, domain: TimeDomain, now: int) -> OperatorM
 
 
 def _of_joins(mine: Mapping[str, _Published], late: int) -> Metrics:
-    """What joins keep, and a sink that goes by time; their late rows are counted with those of windows."""
+    """What joins, `drop_duplicates` and sinks that go by time say; their late rows count with those of windows."""
     joins = {label: _own(f) for label, f in mine.items() if "late_by_input" in f}
     waiting = [_own(f) for f in mine.values() if "waiting_rows" in f]
-    if not joins and not waiting:
+    distinct = [_own(f) for f in mine.values() if "duplicates" in f]
+    if not (joins or waiting or distinct):
         return {}
-    figures: Metrics = {"late_rows": late + sum(f["late_rows"] for f in (*joins.values(), *waiting))}
+    figures: Metrics = {"late_rows": late + sum(f["late_rows"] for f in (*joins.values(), *waiting, *distinct))}
+    if distinct:
+        figures["duplicates"] = sum(f["duplicates"] for f in distinct)
     if joins:
         figures["joins"] = {label: {**f} for label, f in joins.items()}
     if waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Never
 
@@ -117,6 +118,23 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         if name is None and column.lower() not in [known.lower() for known in names]:
             raise QueryError(f"explode({column!r}): give the element a name, as in explode({column!r}, 'item')")
         return self.withColumn(name or column, f"explode{'_outer' * outer}({column})")
+
+    @called(words.DISTINCT_ARGUMENTS)
+    def drop_duplicates(self, keys: str | Sequence[str] | None = None, *, within: Span) -> Query:
+        """The rows without duplicates: rows that are equal in some columns and near in time. `dropDuplicates` too.
+
+        The first row that comes goes on at once. Rows with the same keys whose time is at most `within` before or
+        after its own are dropped. Of the rows of one micro-batch the earliest comes first.
+
+        Args:
+            keys: a column, or several; without them rows must be equal in all columns.
+            within: how far in time a duplicate may be from the row that has gone on, as in "10 minutes". Keys are
+                kept for that long, and at most for as long again.
+        """
+        names = (keys,) if isinstance(keys, str) else tuple(keys or ())
+        return self._step(L.DropDuplicates((self._logical,), names, within))
+
+    dropDuplicates = drop_duplicates
 
     @called()
     def map(self, function: Function, schema: str) -> Query:

@@ -39,6 +39,8 @@ class CutIntoWindows:
         slide_rows: int | None = None,
         on: str | Column | None = None,
         disorder: Disorder | None = None,
+        fill: int | str | None = L.NO_FILL,
+        forget: Span | None = None,
     ) -> Windowed:
         """The stream cut into windows of its time, or of another attribute of its rows; `agg` is next.
 
@@ -59,6 +61,10 @@ class CutIntoWindows:
             on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
                 or a decimal.
             disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
+            fill: what a window says in which a known group had no row: 0 in columns of numbers, None for NULL, or
+                "last" for what the group's last answer said. A group is known from its first answer on. Without
+                this there is no answer.
+            forget: for how long after its last row a group is known, as in "1 day"; without this, for good.
         """
         if rows is not None or slide_rows is not None:
             if rows is None or size is not None or slide is not None:
@@ -76,7 +82,8 @@ class CutIntoWindows:
                 "window('10 minutes'), and on= for another column"
             )
         step = size if slide is None else slide
-        return self._windowed(L.Window(size, step, offset, None, attribute_of(on), disorder))
+        window = L.Window(size, step, offset, None, attribute_of(on), disorder, fill=fill, forget=forget)
+        return self._windowed(window)
 
     @called(words.ROLLING_ARGUMENTS, disorder=words.POLICY)
     def rolling(

@@ -106,8 +106,8 @@ class PageJobs(PageRows):
     def payload(self, about: int | None) -> MaterializedRows:
         """One job: to the driver if the rows are few enough, else to files."""
         location, arrival = self.page.location, self.arrival
-        if isinstance(location, DriverRows) and not self.steps and TIME not in location.table.schema.names:
-            return location.table
+        if isinstance(location, DriverRows) and not self.steps:
+            return location.table.drop_columns([c for c in self.rows.hidden if c in location.table.schema.names])
         if isinstance(location, SavedRows) and location.staged and not self.steps and arrival is not None:
             return Staged(location.folder, arrival.rows)
         large, started = self.shape.large if about is None else about > TaskLayout.SMALL, time.perf_counter()

@@ -11,6 +11,7 @@ from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.pages import SparkPages
 from slackwater.spark.state.asof_cells import AsofCells
+from slackwater.spark.state.cell_folders import CellFolders
 from slackwater.spark.state.join_cells import JoinCells
 from slackwater.spark.state.ordered_cells import OrderedCells
 from slackwater.spark.state.sorted_cells import SortedCells
@@ -47,3 +48,7 @@ class SparkStores:
     def in_order(self, label: str, schema: pa.Schema) -> SortedCells:
         """Rows as files, sorted when time has passed them."""
         return SortedCells(label, schema, self._pages)
+
+    def cells(self, label: str) -> CellFolders:
+        """Rows as files, by cell."""
+        return CellFolders(label, self._pages)
