@@ -52,7 +52,7 @@ def test_versions_are_there_after_a_restart_and_old_ones_go(
     assert sorted(found[2:], key=repr) == sorted([(28, "y", 28), (27, "x", 27), (25, None, None)], key=repr)
     figures = session_of(("a", 2, frame([[39, "y"], [3, "x"]])), ("b", 3, frame([[41, "y"], [30, "y"]])))
     assert found[-1] == (39, "y", 28) and len(found) == 6, "30 came too late for 39"
-    assert sorted((row["t"], row["g"]) for row in late) == [(3, "x"), (None, "y")]
+    assert {(row["t"], row["g"]) for row in late} == {(3, "x"), (None, "y")}
     assert figures["late_by_input"] == [1, 1] and figures["right_rows"] < 16
 
 
