@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
 from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
 from slackwater.figures import Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
 from slackwater.operators.label import Label
+from slackwater.operators.large_columns import Column, LargeColumns, columns_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.policy_port import PolicyPort, Subscription
@@ -55,6 +55,7 @@ class Source(Unary):
         self._ports = {MAIN: PolicyPort(tracker)}
         self._policy = policy  # in words: a port of another policy does not take over its state
         self._needs = self.asked = needs
+        self._columns = LargeColumns()
         self._kept: dict[str, dict[str, Any]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
@@ -320,17 +321,18 @@ class Source(Unary):
             emit(policy_port.now(), port)
 
     def state(self, whole: bool) -> State:
-        """Policy states and counts, all of it every time; arrays as tables, for a hundred thousand sources."""
+        """Policy states and counts; of columns with a value for each source, what has changed."""
         self._learn()
         policies = {**self._kept, **{port: p.tracker.state() for port, p in self._ports.items()}}
-        tables: dict[str, pa.Table] = {}
+        columns: dict[str, Column] = {}
         for port, kept in policies.items():
             policies[port], large = parted(kept)
-            tables.update({f"{port}:{name}": pa.table({"v": values}) for name, values in large.items()})
+            columns.update({f"{port}:{name}": values for name, values in large.items()})
         return State(
             {
                 "policy": self._policy,
                 "policies": policies,
+                "columns": list(columns),
                 "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
                 "guard": self._guard.state(),
                 "clock": [self._away, self._seen, self._quiet_since],
@@ -340,18 +342,17 @@ class Source(Unary):
                 "lateness": self._lateness.state(),
                 "heard": [[label.to_json(), arrival.saved()] for label, arrival in self._heard],
             },
-            tables,
+            self._columns.tables(columns, whole),
+            whole,
         )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        values, tables = states[-1].values, states[-1].tables
+        values = states[-1].values
         self._kept = dict(values["policies"])
-        for key, table in tables.items():
+        for key, column in columns_of(states, values.get("columns")).items():
             port, _, name = key.rpartition(":")
-            column = table["v"]
-            large = column.to_pylist() if pa.types.is_string(column.type) else column.to_numpy().copy()
-            self._kept[port][name] = large
+            self._kept[port][name] = column
         self._kept = {p: k for p, k in self._kept.items() if p != MAIN or values["policy"] == self._policy}
         for port, policy_port in self._ports.items():
             if port in self._kept:
