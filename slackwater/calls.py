@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Kind:
-    """What the value of an argument must be."""
+    """The rule for the value of an argument."""
 
     fits: Callable[[object], bool]
     example: Callable[[object], str]

@@ -14,7 +14,7 @@ class Choices(dict[str, Callable[[], T]], Generic[T]):
     def __init__(self, setting: str, kind: str) -> None:
         super().__init__()
         self.kind = kind
-        """What a value is, for messages."""
+        """The kind of value, for messages."""
         SETTINGS[setting] = self
 
 

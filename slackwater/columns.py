@@ -13,7 +13,7 @@ SOURCE = "__source"
 NO_SOURCE = "null"
 #: The tick at which a pair stops finding partners in another join.
 UNTIL = "__until"
-#: Of a row that a join keeps: the number of its page, and the instant up to which the other side was past then.
+#: Kept with a row of a join: the number of its page, and the instant up to which the other side was past then.
 CAME, PAST = "__came", "__past"
 #: Prefix of a column of the right side of a join that USING joins with a column of the left side.
 TWIN = "__twin_"
@@ -33,7 +33,7 @@ CLOSED = "__closed"
 #: Limits by source, in ticks: at or above the first, and below the second.
 SINCE, BEFORE = "__since", "__before"
 
-#: Of spilled rows: the number of their stretch of time, and their position in the page.
+#: Kept with spilled rows: the number of their stretch of time, and their position in the page.
 CELL, ROW_ORDER = "__cell", "__place"
 
 #: A name that needs no backticks in Spark SQL.

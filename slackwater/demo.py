@@ -47,7 +47,7 @@ class Summary:
     lost_pairs: int
     """Pairs of a late row and a window that had been answered without it."""
     lost_share: float
-    """Of the (row, window) pairs."""
+    """Share of the (row, window) pairs."""
     windows: int
     results: int
     median_wait: timedelta | None

@@ -34,7 +34,7 @@ class Call:
     """The arguments as Spark SQL."""
     type_of: TypeOf
     aggregate_type: TypeOf
-    """The same of a call of any aggregate function; refused if it is none."""
+    """The type of a call of any aggregate function; refused if it is none."""
     written: str
     """What the user wrote: the call, or an expression that it is a part of."""
     distinct: bool = False
@@ -69,7 +69,7 @@ class AggregateFunction(ABC):
     functions: ClassVar[tuple[str, ...]]
     """What users call it in Spark SQL."""
     aliases: ClassVar[tuple[str, ...]] = ()
-    """What they may call it, too; not said in messages."""
+    """Other names for it; messages do not use them."""
     growth: ClassVar[Growth | None] = Growth.SETTLES
     """How its value grows; None: nothing is known of that."""
     takes: ClassVar[Takes] = NUMBERS

@@ -55,7 +55,7 @@ class Kept(AggregateFunction):
 
     @classmethod
     def parts(cls, call: Call) -> tuple[tuple[str, ...], str]:
-        """What is kept of a row, and the call over it."""
+        """The kept columns of a row, and the call over them."""
         return call_over(call.function, call.texts, call.distinct, call.order)
 
     @property

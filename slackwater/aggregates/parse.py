@@ -75,7 +75,7 @@ def _of_spark(call: Call, misspelt: bool) -> AggregateFunction:
 
 
 def _tree(name: str, text: str, shown: str) -> exp.Expr:
-    """What was written, clauses behind the call included."""
+    """The user's text, with the clauses behind the call."""
     try:
         return sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.SqlglotError as error:

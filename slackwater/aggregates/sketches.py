@@ -16,5 +16,5 @@ def over_lists(x: pl.Expr, unite: Callable[[Iterable[bytes | None]], bytes]) -> 
 
 
 def of_sketches(x: pl.Expr, read: Callable[[bytes | None], Any], kind: Any) -> pl.Expr:
-    """What is read from each sketch."""
+    """The value read from each sketch."""
     return x.map_batches(lambda s: pl.Series([read(v) for v in s], dtype=kind), return_dtype=kind)

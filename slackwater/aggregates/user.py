@@ -83,7 +83,7 @@ def valued(use: Mergeable, returns: pa.DataType, states: pa.Array) -> pa.Array:
 
 
 class OfUser:
-    """What the classes of the user's aggregates have in common."""
+    """The common part of the classes of user aggregates."""
 
     returns: ClassVar[pa.DataType]
     calls: ClassVar[dict[str, Called]]

@@ -50,7 +50,7 @@ class Job:
         return session
 
     def strategy(self) -> Strategy:
-        """What it runs by."""
+        """The settings it runs by."""
         name, longest = self.settings.get("strategy", "fifo"), self.settings.get("max_wait")
         if longest is None:
             return STRATEGIES[name]()

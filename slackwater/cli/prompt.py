@@ -35,7 +35,7 @@ def prompt(session: Session, read: Callable[[str], str] = input, history: Path |
 
 @contextlib.contextmanager
 def _remembered(history: Path) -> Iterator[None]:
-    """What is typed inside can be called up again, also in a later session; not where Python has no readline."""
+    """Lines typed inside can be called up again, also in a later session, if Python has readline."""
     try:
         import readline
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the command line prints: answers on stdout, news and mistakes on stderr."""
+"""Prints for the command line: answers on stdout, news and mistakes on stderr."""
 
 from __future__ import annotations
 

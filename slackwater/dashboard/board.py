@@ -1,4 +1,4 @@
-"""What the page shows, as sections of JSON; each is sent only when it has changed."""
+"""The content of the page, as sections of JSON; each is sent only when it has changed."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Feed:
         self._history = history
         self._pool = pool
         self._sections: dict[str, tuple[int, bytes, bytes]] = {}
-        """By name: the version in which it has changed, its text, and the event that sends it."""
+        """For each section the version in which it changed, its text, and the event that sends it."""
         self._version = 0
         self._latest = b""
         """The events of the last version: most readers have all before it, and get the same bytes."""

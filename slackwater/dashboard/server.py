@@ -26,7 +26,7 @@ class LivePage:
         _check(port, host, token)
         local = _is_loopback(host)
         self.token = token if token is not None or local else secrets.token_urlsafe(24)
-        """What a reader must know; None where all on this machine may read."""
+        """The token that a reader must give; None where all on this machine may read."""
         self.endpoints = Endpoints(watched)
         names = [] if local else [host, socket.gethostname()]
         guard = Guard(self.endpoints.app(), names, self.token)

@@ -1,4 +1,4 @@
-"""What the live page needs of a session. It reads published figures, and asks as any other thread does."""
+"""The live page's view of a session. It reads published figures, and asks as any other thread does."""
 
 from __future__ import annotations
 

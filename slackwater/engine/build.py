@@ -372,7 +372,7 @@ class QueryBuild:
 
 #: Builds the operators of a node and all below it.
 Builder = Callable[[Any, Any, Above], Feed]
-#: What runs each kind of node: the one table from kinds to operators.
+#: The builder of each kind of node: the one table from kinds to operators.
 _BUILDERS: dict[type[PlanNode], Builder] = {
     StreamNode: QueryBuild.source,
     StepNode: QueryBuild.step,

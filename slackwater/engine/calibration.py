@@ -23,7 +23,7 @@ SAMPLE = 1_000
 ENOUGH = 100
 #: All samples but the first ones take at most this share of the time.
 SHARE = 0.01
-#: So much of a job's time may be chance.
+#: The share of a job's time that may be chance.
 CHANCE = 0.25
 #: A sample counts so much of the one after it.
 _FADE = 0.8

@@ -8,7 +8,7 @@ from slackwater.scheduling.strategy import STRATEGIES
 
 
 class Greedy(BySlope):
-    """By (1 - s) / t of an operator, wherever it stands: s its selectivity, t its seconds for a unit of input.
+    """Runs the operator with the largest (1 - s) / t: s its selectivity, t its seconds for a unit of input.
 
     >>> from slackwater.scheduling.paths import PathWork
     >>> from slackwater.scheduling.strategy import Ready

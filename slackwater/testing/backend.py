@@ -57,7 +57,7 @@ class ProcessRows:
     frame: pl.DataFrame
     """With the hidden columns."""
     table: pa.Table | None = None
-    """The same for a sink, where they came as a table."""
+    """The rows for a sink, where they came as a table."""
 
 
 def arrow_page(

@@ -62,7 +62,7 @@ class JoinRows(SidesInProcess):
         return self._unmatched(side, added.filter(pl.col(of_side(side, UNTIL)) - 1 <= until), at)
 
     def _unmatched(self, side: int, due: pl.DataFrame, at: int) -> Page | None:
-        """Those of these rows that have no partner."""
+        """The rows among these that have no partner."""
         sides = [self._rows[0], self._rows[1]]
         sides[side] = due
         matched = self._matched(*sides)
@@ -72,7 +72,7 @@ class JoinRows(SidesInProcess):
         return self._page(lone, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
-        """What was added counts."""
+        """The added rows count from now on."""
         for side, added in enumerate(self._added):
             if added is not None:
                 self._rows[side] = with_added(self._rows[side], added)

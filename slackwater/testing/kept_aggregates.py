@@ -73,5 +73,5 @@ def _of_user(a: OfGroup, columns: list[str]) -> pl.Expr:
 
 
 def of_list(function: Callable[[pa.Array], pa.Array], rows: pl.Series) -> pl.Series:
-    """What a user's function over lists gives for one list."""
+    """The result of a user's function over one list."""
     return pl.Series(function(rows.sort().implode().to_arrow()))

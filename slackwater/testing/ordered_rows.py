@@ -35,7 +35,7 @@ class OrderedRowsHere(SidesInProcess):
         return rows.height - added.height
 
     def release(self, before: int, upto: int, at: int) -> list[Page]:
-        """Those that come out, then what is needed no more goes."""
+        """The rows that come out; rows that are needed no more go."""
         pages = self._results(before, upto, at)
         self._released = upto
         sides = [self._until(side, upto) for side in (0, 1)]

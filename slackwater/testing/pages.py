@@ -25,6 +25,6 @@ class ArrowPages(Pages):
         super().__init__(self.here, lambda pages: stores(self))
 
     def timed(self, page: Page) -> pl.DataFrame:
-        """Those that have a time."""
+        """The rows that have a time."""
         self.measure(page)
         return self.here.timed(self.known(page))

@@ -39,7 +39,7 @@ class RowsInOrderHere:
         return self._rows is not None and bool((self._rows[TIME] <= upto).any())
 
     def release(self, upto: int, at: int) -> Page | None:
-        """Those up to a time."""
+        """The rows up to a time."""
         if self._rows is None:
             return None
         out = self._rows.filter(pl.col(TIME) <= upto).sort(TIME, maintain_order=True)

@@ -239,11 +239,11 @@ class Script:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """What the sink has."""
+        """All rows of the sink."""
         return self.sink.rows
 
     def new_rows(self) -> list[dict[str, Any]]:
-        """What the sink has got since this was last asked."""
+        """The rows that the sink got since this was last asked."""
         rows = self.results[self._looked :]
         self._looked += len(rows)
         return rows

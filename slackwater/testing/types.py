@@ -28,7 +28,7 @@ from slackwater.testing.kept_aggregates import kept_type
 _SQL_TYPES: dict[pl.DataType, str] = {pl.Int32(): "INT", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE"}
 _CALL = re.compile(r"\s*(count|sum|avg|mean)\s*\((.*)\)\s*\Z", re.IGNORECASE | re.DOTALL)
 
-#: What polars has told, by expression and the columns that it is over: to ask again takes milliseconds.
+#: Types that polars gave, by expression and columns: asking again takes milliseconds.
 _TOLD: dict[tuple[object, ...], pa.DataType] = {}
 
 _WORD = re.compile(r"\w+")
@@ -76,7 +76,7 @@ class SampleRelation:
         return SampleRelation(pl.concat([self.frame.head(1), other.frame.head(1)], how="horizontal"))
 
     def where(self, condition: str, what: str = "where") -> SampleRelation:
-        """The same shape."""
+        """A relation of the same shape."""
         rows = self.frame.with_columns(_in_other_case(condition, self.names))
         kind = SampleRelation(rows).type_of(condition, what)
         if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):

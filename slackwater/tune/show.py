@@ -14,7 +14,7 @@ from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import say, write
 from slackwater.tune.report import PolicyTrial, Report
 
-#: What the columns of the table are called.
+#: The names of the table's columns.
 COLUMNS = ("may lose", "policy", "lost", "worst stretch", "wait mean", "p95", "p99", "rows held", "lost an hour")
 NATIVE = " = withWatermark"
 

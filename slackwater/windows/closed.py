@@ -44,7 +44,7 @@ class Closed:
     """
 
     emitted_through: int | None = None
-    """Of the stream; by source, of the sources that are not named."""
+    """The heartbeat of the stream; by source, of the sources that are not named."""
     named: pl.DataFrame | None = None
     """SOURCE and CLOSED."""
     by_source: bool = False
@@ -196,7 +196,7 @@ class Closed:
         )
 
     def reopened(self, counts: pl.DataFrame, spec: WindowSpec) -> pl.DataFrame:
-        """Of rows by pane and source those that count for a window which is closed and was not emitted."""
+        """The rows, by pane and source, that count for a closed window which was not emitted."""
         highest = self.highest_closed()
         if self.given is None or highest is None or _all_from(counts[PANE], spec.panes(highest)[1]):
             return counts.clear()

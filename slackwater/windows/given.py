@@ -40,7 +40,7 @@ class GivenWindows(SourceTable):
     width = MOST_RUNS
     new: ClassVar[dict[str, int | float]] = {"first": _NO_FIRST, "last": _NO_LAST}
     first: Ints
-    """By source and run, the newest run first: its first window."""
+    """The first window of each run, by source and run, the newest run first."""
     last: Ints
 
     def __init__(self, names: Sequence[str] = ()) -> None:

@@ -69,7 +69,7 @@ class Kernel:
         return {a: f"__v{n}" for n, a in enumerate(kept)}
 
     def saved_columns(self) -> list[list[str]]:
-        """What a journal has in its tables: partials and kept columns, each with the names of its columns."""
+        """The tables of a journal: partials and kept columns, each with the names of its columns."""
         partials = [[repr(partial), *names] for partial, names in self.columns.items()]
         return partials + [[f"{_KEPT}{sql}", name] for sql, name in self.kept.items()]
 

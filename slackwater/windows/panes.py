@@ -33,7 +33,7 @@ class RingSize(NamedTuple):
 
     panes: int
     partials: int
-    """By pane and group."""
+    """Partials by pane and group."""
     bytes: int
 
 

@@ -73,7 +73,7 @@ class WindowSpec:
 
     @property
     def panes_per_slide(self) -> int:
-        """By how many panes a window lies behind its predecessor."""
+        """How many panes lie between the starts of two windows."""
         return self.slide // self.pane
 
     def pane_of(self, tick: int) -> int:

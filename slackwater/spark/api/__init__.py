@@ -1,1 +1,1 @@
-"""What a user holds: the session, streams and queries, and what runs."""
+"""The objects of a user: session, streams, queries and runs."""

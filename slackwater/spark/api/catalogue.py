@@ -104,7 +104,7 @@ class Catalogue:
         return FrameRelation(self.table(name))
 
     def table(self, name: str) -> DataFrame:
-        """The same as a DataFrame."""
+        """The stream as a DataFrame."""
         if name in self.tables:
             return self.tables[name]
         try:

@@ -44,7 +44,7 @@ class Controls:
 
     @property
     def live(self) -> dict[str, Declaration]:
-        """Those that come by themselves."""
+        """Streams of prods that are not replayed."""
         return {name: declared for name, (_, declared) in self._all.items() if declared.replay is None}
 
     def sources(self, play: Play | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a user says of a stream, checked and read into a plan node: time, source, disorder policy."""
+"""Checks a user's declaration of a stream and makes it a plan node: time, source, disorder policy."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SpeaksSql(TakesAggregates):
-    """What a session does with SQL."""
+    """The methods of a session for SQL."""
 
     @called()
     def sql(self, text: str) -> Any:

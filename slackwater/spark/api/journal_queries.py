@@ -23,7 +23,7 @@ OnChange = Literal["continue", "new"]
 
 
 class JournalQueries:
-    """What the journal says of queries; without a journal, nothing. Changes are for the executor's thread."""
+    """The journal's notes of queries; none without a journal. Only the executor's thread changes them."""
 
     def __init__(self, journal: FileJournal | None) -> None:
         self._journal = journal

@@ -23,13 +23,13 @@ from slackwater.spark.sinks.memory_sink import MemorySink
 from slackwater.spark.sinks.sinks import CallableSink
 
 F = TypeVar("F", bound=StreamMetrics)
-#: What an operator is published with.
+#: The published figures of an operator.
 _Published = Mapping[str, Any]
 
 _OF_ENGINE = frozenset(EngineFigures.__annotations__)
 _SHOWN = frozenset(ShownFigures.__annotations__)
 _COMMIT = Act.COMMIT.value
-#: What has come by a stream.
+#: Counts of a stream.
 _COUNTS = ("pages", "rows", "missing_time", "far_ahead", "ungrammatical_rows", "idle")
 #: Figures that speak of the rows of the stream.
 _LATE = frozenset(("late_rows", "lost_pairs", "lost_share", "late_by_source", "lost_by_window", "losses"))
@@ -173,7 +173,7 @@ def _held_back_by(source: _Published, port: str, domain: TimeDomain) -> dict[str
 
 
 def _of_operator(figures: _Published, domain: TimeDomain, now: int) -> OperatorMetrics:
-    """What is said of every operator: how far time has come, what waits, what it costs."""
+    """The figures of every operator: how far time has come, what waits, what it costs."""
     shown = {
         "heartbeat": domain.show(figures["heartbeat"]),
         "lag_seconds": _lag(figures["heartbeat"], domain, now),
@@ -207,17 +207,17 @@ def _without_engine(figures: _Published) -> dict[str, Any]:
 
 
 def _own(figures: _Published) -> Metrics:
-    """The same, as figures of the run."""
+    """An operator's own figures, as figures of the run."""
     return cast(Metrics, _without_engine(figures))
 
 
 def _chosen(figures: F, names: Collection[str]) -> F:
-    """Those of some names."""
+    """The figures of some names."""
     return cast(F, {name: figure for name, figure in figures.items() if name in names})
 
 
 def _together(figures: Sequence[Metrics]) -> Metrics:
-    """Those of one as they are; of several, the sums of whole numbers."""
+    """The figures of one as they are; for several, the sums of whole numbers."""
     return figures[0] if len(figures) == 1 else _summed(figures)
 
 

@@ -30,7 +30,7 @@ class Play:
     """Whether all pages have come."""
 
     def name(self, stream: str) -> str:
-        """What a stream's source is called in this play.
+        """The name of a stream's source in this play.
 
         >>> Play(1).name("flights"), Play(3).name("flights")
         ('flights', 'flights#3')

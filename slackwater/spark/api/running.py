@@ -192,7 +192,7 @@ class Running:
             TableSink.forget(self.pages, run_id)
 
     def _input(self, stream: StreamNode) -> Declaration:
-        """What is read for a source: a declared stream, perhaps by another attribute (S4's WATTR)."""
+        """The declaration by which a source is read: a stream's, perhaps by another attribute (S4's WATTR)."""
         declared = self._catalogue[stream.declared]
         if stream.name == stream.declared:
             return declared
@@ -290,7 +290,7 @@ class Running:
             self.loop.interrupt(lambda: self.loop.executor.fail(source_label(name), error))
 
     def replays(self, play: Play) -> list[Replay]:
-        """What a play replays."""
+        """The replays of a play."""
         runs = [run for run in self.runs.values() if run.active and run._play is play]
         names = dict.fromkeys(name for run in runs for name in run.streams)
         return [replay for name in names if (replay := self._inputs[name].replay) is not None]

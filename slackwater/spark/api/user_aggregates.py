@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TakesAggregates:
-    """What a session does with aggregates of the user's own."""
+    """The methods of a session for aggregates of the user."""
 
     @abstractmethod
     def _open(self) -> Running: ...

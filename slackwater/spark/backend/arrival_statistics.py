@@ -37,7 +37,7 @@ def time_statistics_sql(total: bool, punctuated: bool) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def time_statistics(total: bool, punctuated: bool) -> tuple[Column, ...]:
-    """The same as columns."""
+    """The statistics as columns."""
     return tuple(F.expr(sql).alias(name) for name, sql in time_statistics_sql(total, punctuated).items())
 
 

@@ -159,7 +159,7 @@ class SparkBackend:
         return PageJobs(page, self._opened[page.location], self._shape(page), self)
 
     def _shape(self, page: Page) -> TaskLayout:
-        """What is known of the size of the pages of a stream, or of an operator."""
+        """How tasks are laid out for pages of this stream, or of this operator."""
         lazy = isinstance(page.location, JoinOutput)
         if page.origin.stream not in self._shapes:
             self._shapes[page.origin.stream] = ManyTasks() if lazy else TaskLayout()
@@ -277,7 +277,7 @@ class SparkBackend:
         return work.compiled.passed().drop(*rows.hidden)
 
     def brought(self, recipe: Recipe) -> MaterializedRows:
-        """The same for a sink that takes no recipe; it may come to one where another stood before a crash."""
+        """The rows of a recipe, for a sink that takes none: before a crash the query may have had another sink."""
         return few(self.made(recipe), self)
 
     def merge(self, pages: Sequence[Page]) -> Page | None:
@@ -363,7 +363,7 @@ class SparkBackend:
 
 
 def _done(work: PageJobs, value: T) -> Done[T]:
-    """What a verb gives, with the statistics that it has brought along."""
+    """The result of a verb, with the statistics that its job brought along."""
     return Done(value, None if work.arrival is work.page.arrival else work.arrival)
 
 

@@ -51,7 +51,7 @@ def column(sql: str) -> Column:
 
 @lru_cache(maxsize=4096)
 def named(sql: str, name: str) -> Column:
-    """The same under a name."""
+    """The column under a name."""
     return column(sql).alias(name)
 
 

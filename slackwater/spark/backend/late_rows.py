@@ -14,7 +14,7 @@ _OF = "__of"
 
 
 def late_rows(rows: DataFrame, times: LateTimes) -> DataFrame:
-    """Those with late times, or without one."""
+    """The rows with late times, or without a time."""
     before, limits = times.before, times.by_group
     missed = [f"{TIME} IS NULL OR {TIME} < {before}L"] if before > MIN_TICK else [f"{TIME} IS NULL"]
     missed += [f"({TIME} >= {low}L AND {TIME} < {high}L)" for low, high in times.within]
@@ -29,7 +29,7 @@ def late_rows(rows: DataFrame, times: LateTimes) -> DataFrame:
 
 
 def rows_behind(rows: DataFrame, heartbeat: int, by_source: pl.DataFrame | None) -> DataFrame:
-    """Those at or below a heartbeat, or that of their own source."""
+    """The rows at or below a heartbeat, or below the heartbeat of their own source."""
     limit = F.lit(heartbeat)
     if by_source is None:
         limited = rows.withColumn(BEFORE, limit)

@@ -80,7 +80,7 @@ class LocationRows:
 
     @property
     def files(self) -> int:
-        """Of how many files, or pieces of another source, the rows are, if they can be read in parts."""
+        """How many files, or pieces of another source, the rows come from; 1 if they cannot be read in parts."""
         return 1 if self.reference is None or self.kept else self.reference.pieces
 
     def parts(self, count: int) -> list[Callable[[], DataFrame]] | None:

@@ -100,7 +100,7 @@ class PageRows:
 
     @property
     def files(self) -> int:
-        """Of how many files, or pieces, the rows are, if a part of these can be worked on like all of them."""
+        """How many files, or pieces, the rows come from, if a part of them can be worked on like all of them."""
         return self.rows.files if all(step.fuses for step in self.steps) else 1
 
     # --- statistics

@@ -12,7 +12,7 @@ from slackwater.spark.backend.work import PageJobs
 
 
 class SparkPages(Pages):
-    """What is known of arrivals, over Spark's back end."""
+    """Arrivals of pages, over Spark's back end."""
 
     def __init__(self, spark: SparkBackend, stores: Callable[[SparkPages], Stores] | None = None) -> None:
         self.spark = spark

@@ -266,7 +266,7 @@ class WideFold:
 
 
 def _over(view: str, frame: DataFrame, inputs: Sequence[Column], text: str) -> DataFrame:
-    """What a text says of some rows, which have a name that only the text knows."""
+    """The rows of a SQL text over some rows, which have a name that only the text knows."""
     frame.select(*inputs).createOrReplaceTempView(view)
     try:
         return frame.sparkSession.sql(text)

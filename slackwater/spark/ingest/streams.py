@@ -132,7 +132,7 @@ class Ingest:
         return True
 
     def error(self) -> Exception | None:
-        """What has ended the query, if it was an error."""
+        """The error that ended the query, if one did."""
         try:
             return None if self.query is None or self.query.isActive else self.query.exception()
         except JAVA_ERRORS as error:
@@ -195,7 +195,7 @@ class Ingest:
         self._loop.offer(source_label(self.node.name), page)
 
     def _offer_spooled(self) -> None:
-        """What an earlier process has left, or a start of this one."""
+        """Offer the pages that an earlier process left in the spool, or an earlier start of this one."""
         for page in self._spool.waiting(after=self._taken):
             self._checkpoint.check(page.number, self._taken)
             self._backend.check(page)

@@ -41,7 +41,7 @@ class _ResultBuffer:
     table: pa.Table
 
     def after(self, place: int) -> _ResultBuffer:
-        """Those that came after a place."""
+        """The rows that came after a place."""
         begin = int(np.searchsorted(self.places, place, side="right"))
         return _ResultBuffer(self.places[begin:], self.table.slice(begin))
 
@@ -174,7 +174,7 @@ class MemorySink:
             )
 
     def table(self, since: object = None) -> pa.Table:
-        """What is kept, in the order of arrival; or what of it came after an earlier table was given."""
+        """The kept rows in the order of arrival, or only those that came after an earlier table."""
         after = 0 if since is None else _cursor(since)
         with self._lock:
             place, parts = self._place, [*self._final, *([] if self._early is None else [self._early])]

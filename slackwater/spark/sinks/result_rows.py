@@ -29,13 +29,13 @@ class ResultColumns:
     schema: pa.Schema | None = None
     """All of them, if they are known before the first row: those of late rows are not."""
     early: frozenset[str] = frozenset()
-    """Those that only early rows have a value in."""
+    """Columns that have values in early rows only."""
     keys: tuple[str, ...] = ()
-    """Those of the window and the group."""
+    """Columns of the window and the group."""
 
     @classmethod
     def of(cls, plan: PlanNode | None) -> ResultColumns:
-        """Those of a query's results; None stands for late rows."""
+        """The columns of a query's results; None means late rows."""
         if plan is None:
             return cls()
         if plan.early_schema is None:
@@ -80,7 +80,7 @@ def read_key(key: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def last_of_key(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """Of the rows of one key the last, at its place."""
+    """The last row of each key, at its place."""
     if not key:
         return rows
     numbers = pl.DataFrame(rows.select(list(key))).with_row_index("__row")

@@ -89,7 +89,7 @@ class JoinCells(SidesInCells):
         return self._made.page(rows, own(side), 1 - side, at)
 
     def settle_page(self) -> None:
-        """What was added counts."""
+        """The added rows count from now on."""
         for side, files in enumerate(self._added):
             if files:
                 self._sides[side].add(files)
@@ -106,7 +106,7 @@ class JoinCells(SidesInCells):
         return MIN_TICK if top is None else top + self._node.sides[side].longest - 1
 
     def next_last(self, side: int, after: int) -> int | None:
-        """By what is known of the files: the first row of one, or, once that is out, its last."""
+        """Read off the statistics of the files: the first row of one, or, once that is out, its last."""
         alive, files = self._node.sides[side], self._sides[side].files
         firsts = [low(f) + alive.shortest - 1 for f in files]
         lasts = [high(f) + alive.longest - 1 for f in files]
@@ -132,7 +132,7 @@ class JoinCells(SidesInCells):
         return side, sum(file.rows for file in self._added[side])
 
     def _kept(self, side: int, frame: DataFrame) -> DataFrame:
-        """What is kept of a row: its columns, its time and, where that is not always the same, its end."""
+        """The kept columns of a row, its time and, where that is not always the same, its end."""
         hidden = [TIME] if self._node.sides[side].range is not None else [TIME, UNTIL]
         return frame.select(*self._made.visible(side), *hidden)
 

@@ -50,7 +50,7 @@ class JoinPages:
         self._files = files
         self._counted = 0
         self._partners: list[float | None] = [None, None]
-        """Of each side: how many partners a row of its last page found; known once the pairs have been counted."""
+        """For each side, how many partners a row of its last page found; known once the pairs have been counted."""
 
     def visible(self, side: int) -> list[Column]:
         """The columns of a side."""

@@ -25,9 +25,9 @@ from slackwater.spark.state.two_sides import SidesInCells
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
-#: Of a row: the page that it came with.
+#: Column for the number of a row's page.
 _PAGE = "__page"
-#: What is kept of it beside its columns.
+#: Kept beside the visible columns.
 _HIDDEN = (TIME, _PAGE, ROW_ORDER)
 
 
@@ -64,7 +64,7 @@ class OrderedCells(SidesInCells):
         return pages
 
     def rest(self, before: int, at: int) -> list[Page]:
-        """The same as if time had passed them all; every file stays."""
+        """Release as if time had passed all rows; every file stays."""
         return self._results([self._passed(side, MAX_TICK) for side in (0, 1)], before, MAX_TICK, at)
 
     @property
@@ -73,7 +73,7 @@ class OrderedCells(SidesInCells):
         return any(high(file) > self._released for cells in self._sides for file in cells.files)
 
     def next_time(self, after: int) -> int | None:
-        """By what is known of the files."""
+        """Read off the statistics of the files."""
         return min((t for cells in self._sides if (t := cells.next_time(after)) is not None), default=None)
 
     def state(self, whole: bool) -> State:

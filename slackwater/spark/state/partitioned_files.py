@@ -79,7 +79,7 @@ class PartitionedFiles:
         return self.written(place, level)
 
     def write_tables(self, tables: Mapping[int, pa.Table], level: int = 0) -> list[PartFile]:
-        """The same with rows of the driver, by value of the partition column."""
+        """Write rows of the driver, by value of the partition column."""
         _, place = self.new_piece()
         for key, table in tables.items():
             self._backend.write_table(table, place.child(f"{self._column}={key}"), "part-0.parquet")
@@ -104,7 +104,7 @@ class PartitionedFiles:
         self.forget(files)
 
     def forget(self, files: Sequence[PartFile]) -> None:
-        """The same of files that were not added."""
+        """Drop files that were not added."""
         if files:
             self._readers = [rows for rows in self._readers if self._backend.is_lazy(rows)]
             self._doomed.append((self._readers, [file.name for file in files]))

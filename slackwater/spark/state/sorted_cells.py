@@ -22,7 +22,7 @@ from slackwater.spark.storage.storage_dir import file_name
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
-#: Of a row: the page that it came with.
+#: Column for the number of a row's page.
 PAGE = "__page"
 
 
@@ -55,7 +55,7 @@ class SortedCells:
         return late
 
     def due(self, upto: int) -> bool:
-        """By what is known of the files."""
+        """Read off the statistics of the files."""
         passed = any(low(file) <= upto and high(file) > self._released for file in self._cells.files)
         return self._first_new <= upto or (upto > self._released and passed)
 
@@ -67,7 +67,7 @@ class SortedCells:
         return page
 
     def rest(self, at: int) -> Page | None:
-        """The same with all of them; every file stays."""
+        """Release all rows; every file stays."""
         return self._page(MAX_TICK, at)[1]
 
     def _page(self, upto: int, at: int) -> tuple[Sequence[PartFile], Page | None]:
@@ -93,7 +93,7 @@ class SortedCells:
         return any(high(file) > self._released for file in self._cells.files)
 
     def next_time(self, after: int) -> int | None:
-        """By what is known of the files."""
+        """Read off the statistics of the files."""
         return self._cells.next_time(after)
 
     def state(self, whole: bool) -> State:

@@ -76,7 +76,7 @@ class Disk:
             pass
 
     def read(self, path: str) -> bytes | None:
-        """What a file holds; None if there is no such file."""
+        """The bytes of a file; None if there is no such file."""
         with io_errors_explained("read", path):
             if self._files.get_file_info(path).type == fs.FileType.NotFound:
                 return None

@@ -32,7 +32,7 @@ _SMALLEST_WHOLE = 1 << 20
 
 
 class QueryNote(NamedTuple):
-    """What a journal says of a query."""
+    """The journal's note of a query."""
 
     plan: str
     parts: dict[str, Label]

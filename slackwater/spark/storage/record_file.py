@@ -48,7 +48,7 @@ def pack(record: Record, stamp: RecordAuthor) -> tuple[bytes, pa.Buffer]:
 
 
 def unpack(data: bytes) -> tuple[Record, RecordAuthor]:
-    """What was packed. Nothing is parsed before the seal has been checked."""
+    """The record and its author. Nothing is parsed before the seal has been checked."""
     head, body = data[:_HEAD], memoryview(data)[_HEAD:]
     if len(head) < _HEAD or not head.startswith(_MAGIC):
         raise DamagedRecord("it does not begin as a record does")
@@ -71,7 +71,7 @@ def _checksum(length: bytes, body: pa.Buffer | memoryview) -> bytes:
 def _body(record: Record, stamp: RecordAuthor) -> pa.Buffer:
     names, blobs = ["record"], [pa.py_buffer(b"")]
     labels: dict[Label, int] = {}
-    """All that the record names, each once; the rest of it has their numbers."""
+    """The names in the record, each once; the rest of it has their numbers."""
 
     def number(label: str) -> int:
         return labels.setdefault(Label.of(label), len(labels))

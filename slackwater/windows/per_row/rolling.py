@@ -86,7 +86,7 @@ def window_spec(
 
 @dataclass(frozen=True)
 class RollingKernel(Kernel):
-    """What is needed of a row, and the columns that carry it."""
+    """The columns of a row that windows need, and the names that carry them."""
 
     spec: RollingSpec
     groups: tuple[Group, ...]
@@ -119,7 +119,7 @@ class RollingKernel(Kernel):
 
     @cached_property
     def arguments(self) -> dict[str, str]:
-        """All that partials need of a row, with the name of the column that carries it."""
+        """The Spark SQL that partials need of a row, and the column that carries each."""
         wanted = dict.fromkeys(p.row_sql for p in self.columns if p.argument != "*")
         return {argument: f"__a{i}" for i, argument in enumerate(wanted)}
 

@@ -62,7 +62,7 @@ def running(kernel: RollingKernel, elements: pl.DataFrame, at: Ints, reverse: bo
 
 
 def _scanned(kernel: RollingKernel, frame: pl.DataFrame, lengths: Ints, reverse: bool) -> pl.DataFrame:
-    """By polars' own running functions, segment by segment."""
+    """Merge by polars' own running functions, segment by segment."""
     key = "__segment"
     if len(lengths) > 1:
         frame = frame.with_columns(pl.Series(key, np.repeat(np.arange(len(lengths)), lengths)))
@@ -83,7 +83,7 @@ def _scanned(kernel: RollingKernel, frame: pl.DataFrame, lengths: Ints, reverse:
 
 
 def _doubled(kernel: RollingKernel, frame: pl.DataFrame, lengths: Ints, reverse: bool) -> pl.DataFrame:
-    """By merging each element with the one 1, 2, 4 … places away, all segments at once."""
+    """Merge each element with the one 1, 2, 4 … places away, all segments at once."""
     first = np.repeat(np.cumsum(lengths) - lengths, lengths)
     last = first + np.repeat(lengths, lengths) - 1
     here, far, longest = np.arange(frame.height), 1, int(lengths.max(initial=0))

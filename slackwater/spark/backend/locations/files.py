@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from slackwater.events import decision
 from slackwater.spark.storage.embedded import moved_to
 
-#: Of more files a page is not made by reference.
+#: The most files of a page by reference.
 MOST_FILES = 100
 #: Options of the stream that mean nothing to a reader.
 _STREAMING = {

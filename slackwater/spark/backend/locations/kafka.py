@@ -193,7 +193,7 @@ def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """What a declared stream says of Kafka."""
+    """The settings of Kafka in a declared stream."""
 
     steps: Steps
     options: dict[str, str] = field(repr=False)
@@ -214,7 +214,7 @@ _known: WeakKeyDictionary[DataFrame, KafkaSource | None] = WeakKeyDictionary()
 
 
 def _source(stream: DataFrame) -> KafkaSource | None:
-    """What a declared stream says of Kafka; None if it is not Kafka, or has steps that cannot be taken again."""
+    """The settings of Kafka in a declared stream; None if it is not Kafka, or has steps that cannot be repeated."""
     if stream not in _known:
         _known[stream] = _learn(stream)
     return _known[stream]

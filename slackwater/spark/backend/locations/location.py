@@ -26,7 +26,7 @@ class RowLocation(Protocol):
 
     @property
     def bytes(self) -> int | None:
-        """Of the rows where they lie, if that is known."""
+        """Bytes of the rows at their source, if known."""
 
     @property
     def pieces(self) -> int:
