@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -55,6 +54,5 @@ class SpillingPages(SparkPages):
         super().__init__(SparkBackend(None, StorageDir.of(folder)))  # type: ignore[arg-type]
         self._here = pages
 
-    @contextmanager
-    def at_work(self, page: Page) -> Iterator[RowsHere]:  # type: ignore[override]
+    def works(self, page: Page) -> Iterator[RowsHere]:  # type: ignore[override]
         yield RowsHere(self._here, page)

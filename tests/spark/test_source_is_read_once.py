@@ -68,7 +68,7 @@ def spilled(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, range=10, slide=10, group_by=["g"], n="count(*)")
     assert isinstance(made, WindowNode)
     place = pages.spark.root.child("spilled")
-    with pages.at_work(page) as work:
+    for work in pages.works(page):
         work.spill(made.kernel, place)
     return int(pages.spark.spark.read.parquet(place.address).agg({"__rows": "sum"}).first()[0])  # type: ignore[index]
 
@@ -76,7 +76,7 @@ def spilled(pages: SparkPages, page: Page) -> int:
 def spilled_rows(pages: SparkPages, page: Page) -> int:
     made = arrow_plan(SAMPLE, range=10, group_by=["g"], n="count(*)")
     place = pages.spark.root.child("spilled")
-    with pages.at_work(page) as work:
+    for work in pages.works(page):
         work.spill_rows(made.kernel, 10, place)
     return pages.spark.spark.read.parquet(place.address).count()
 
