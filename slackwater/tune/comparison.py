@@ -20,7 +20,7 @@ from slackwater.tune.arrival_pages import ArrivalPages
 from slackwater.tune.backtest import Playing, StreamWindows, play, playing
 from slackwater.tune.by_source import SourceWindows
 from slackwater.tune.durations import write
-from slackwater.tune.findings import Finding, Findings, findings, without_corrupt
+from slackwater.tune.findings import Finding, Findings, findings, sound, without_corrupt
 from slackwater.tune.hindsight import curve, fixed, hindsight, written
 from slackwater.tune.options import TuneOptions
 from slackwater.tune.outcome import PolicyOutcome
@@ -84,25 +84,31 @@ def cut(rows: TuneRows, options: TuneOptions) -> tuple[Extent, ArrivalPages]:
 
 def look(
     rows: TuneRows, options: TuneOptions, extent: Extent, pages: ArrivalPages
-) -> tuple[list[Finding], tuple[int, int] | None]:
-    """What is odd about the rows, and what to do about corrupt times; see `without_corrupt`."""
+) -> tuple[list[Finding], tuple[int, int] | None, ArrivalPages]:
+    """What is odd about the rows, what to do about corrupt times (see `without_corrupt`), and pages without these.
+
+    One such time would spoil every delay and plot.
+    """
     delays = rows.delays(by_source=False).row(0, named=True)
     by_source = rows.delays(by_source=True) if options.source is not None else None
     ideal = fixed(pages, written(hindsight(pages, options.target)))
     seen = Findings(pages, extent, delays, by_source, options.source, options.target, ideal)
     found = findings(seen)
-    return found, without_corrupt(seen, found)
+    if any(f.kind == "corrupt" for f in found):
+        pages = pages.only(sound(pages, delays))
+    return found, without_corrupt(seen, found), pages
 
 
 def tune_rows(rows: TuneRows, options: TuneOptions, progress: Progress = lambda what, done, steps: None) -> Report:
     """Try all policies on the rows."""
     progress("reading", 0, 1)
     extent, pages = cut(rows, options)
+    found, filtered, pages = look(rows, options, extent, pages)
     progress("reading", 1, 1)
     exact = {target: hindsight(pages, target) for target in options.targets}
     delays = {target: written(delay) for target, delay in exact.items()}
     outcomes = _try(candidates(options, delays), pages, progress)
-    found, filtered = look(rows, options, extent, pages)
+    ahead, delay = (None, delays[options.target]) if filtered is None else filtered
     return Report(
         time=options.time,
         arrival=options.arrival,
@@ -117,6 +123,7 @@ def tune_rows(rows: TuneRows, options: TuneOptions, progress: Progress = lambda 
         target=options.target,
         findings=tuple(found),
         filtered=filtered,
+        row_by_row=rows.row_by_row(delay, ahead, pages.spec),
         fixed=tuple(_fixed(t, exact[t], delays[t], fixed(pages, delays[t])) for t in options.targets),
         tried=tuple(PolicyTrial(short(c.policy), c.target, c.by_source, o.figures()) for c, o in outcomes),
         lateness=_lateness(rows, pages),

@@ -8,7 +8,7 @@ from importlib.resources import files
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import DAY, HOUR, MINUTE, NICE, SECOND, nice, say
 from slackwater.tune.report import Report
-from slackwater.tune.show import COLUMNS, advice, cells, heading, ordered, percent, remarks
+from slackwater.tune.show import COLUMNS, advice, cells, heading, ordered, percent, remarks, to_copy
 from slackwater.tune.svg import Axis, Plot
 
 _SPANS = tuple(
@@ -43,14 +43,13 @@ def body(report: Report) -> str:
     """What stands in the document; also for notebooks."""
     found = "".join(f"<li>{escape(f.text)}</li>" for f in report.findings)
     plots = [plot.svg() for plot in (_lateness(report), _trade(report), _lags(report), _losses(report)) if plot]
-    lines = report.lines
+    lines = "\n\n".join(f"# {name}{lost and ':'}{lost}\n{line}" for name, line, lost in to_copy(report))
     return (
         f'<style>{_STYLE}{_COLOURS}</style><div class="sw-tune"><h1>What would disorder policies have cost?</h1>'
         f'<p class="soft">{escape(" ".join([f"{heading(report)}.", *remarks(report)]))}</p>'
         f"{f'<h2>Findings</h2><ul>{found}</ul>' if found else ''}"
         f"<h2>Policies</h2>{_table(report)}<p>{escape(advice(report))}</p>"
-        f"<h2>Lines to copy</h2><pre># Slackwater\n{escape(lines['slackwater'])}\n\n# native Spark\n"
-        f"{escape(lines['native'])}</pre>{''.join(plots)}{_NOTE}</div>"
+        f"<h2>Lines to copy</h2><pre>{escape(lines)}</pre>{''.join(plots)}{_NOTE}</div>"
     )
 
 
@@ -64,8 +63,7 @@ _NOTE = (
 def _table(report: Report) -> str:
     rows = []
     for tried in ordered(report):
-        missed = tried.target is not None and not tried.keeps(tried.target)
-        kind = "best" if tried is report.best else "bad" if missed else ""
+        kind = "best" if tried is report.best else "bad" if tried.missed else ""
         cell = "".join(f"<td>{escape(text)}</td>" for text in cells(report, tried))
         rows.append(f'<tr class="{kind}">{cell}</tr>')
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)

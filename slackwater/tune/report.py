@@ -11,6 +11,7 @@ from slackwater.columns import backticked
 from slackwater.progress.policies import in_python
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import write
+from slackwater.tune.engines import believed, sql_lines
 from slackwater.tune.findings import Finding
 from slackwater.tune.outcome import Figures
 
@@ -30,6 +31,11 @@ class PolicyTrial:
     def keeps(self, target: float) -> bool:
         """Whether it lost no more than this share."""
         return self.figures.lost_share <= target
+
+    @property
+    def missed(self) -> bool:
+        """Whether it lost more than it was to keep to, in all or in its worst stretch."""
+        return self.target is not None and max(self.figures.lost_share, self.figures.worst_share) > self.target
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class Report:
     findings: tuple[Finding, ...]
     filtered: tuple[int, int] | None
     """If rows carry times far ahead: how far ahead of arrival a time may be, and the delay that then does."""
+    row_by_row: tuple[float, float] | None
+    """What the delay loses where each row moves the watermark: to windows that have ended, and of all late rows."""
     fixed: tuple[Fixed, ...]
     tried: tuple[PolicyTrial, ...]
     lateness: tuple[tuple[float, float, int], ...]
@@ -106,23 +114,35 @@ class Report:
         A fixed delay was fitted to these very rows, so it is taken only where nothing else kept to the target.
         """
         kept = [t for t in self.tried if t.keeps(self.target)]
+        kept = [t for t in kept if not t.missed] or kept
         fitting = [t for t in kept if t.target in (None, self.target)]
         adapting = [t for t in fitting if not t.policy.startswith("bounded(")]
         return min(adapting or kept or list(self.tried), key=lambda t: t.figures.wait_mean)
 
     @property
     def lines(self) -> dict[str, str]:
-        """The lines to copy, for Slackwater and for native Spark."""
+        """The lines to copy, by engine (see `ENGINES`)."""
         time = backticked(self.time)
         source = "" if self.source is None else f", source={backticked(self.source)!r}"
         own = f's.stream("rows", df, time={time!r}{source}, disorder={in_python(self.best.policy)})'
-        if self.filtered is None:
-            native = f'df.withWatermark("{time}", "{self.fixed_for(self.target).native}")'
-        else:
-            ahead, delay = map(write, self.filtered)
-            sound = f"{time} <= {backticked(self.arrival)} + INTERVAL {ahead}"
-            native = f'df.where("{sound}").withWatermark("{time}", "{delay}")'
-        return {"slackwater": own, "native": native}
+        delay, kept = self.fixed_for(self.target).delay, ""
+        if self.filtered is not None:
+            ahead, delay = self.filtered
+            kept = f'.where("{believed(self.time, self.arrival, ahead)}")'
+        native = f'df{kept}.withWatermark("{time}", "{write(delay)}")'
+        return {"slackwater": own, "native": native, **sql_lines(self.time, self.window, delay)}
+
+    @property
+    def lost(self) -> dict[str, float]:
+        """The share that each engine would have lost with its line, as far as it is known."""
+        known = {
+            "slackwater": self.best.figures.lost_share,
+            "native": self.fixed_for(self.target).figures.lost_share,
+        }
+        if self.row_by_row is not None:
+            ended, behind = self.row_by_row
+            known |= {"flink": ended, "ksqldb": ended, "risingwave": behind}
+        return known
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON values; times in seconds, instants as text."""
@@ -160,6 +180,7 @@ class Report:
             "curve": [{"delay_seconds": d, "lost_share": s, "wait_mean": w} for d, s, w in self.curve],
             "recommended": {"target": self.target, "policy": self.best.policy, "by_source": self.best.by_source},
             "lines": self.lines,
+            "lost_by_line": self.lost,
         }
 
     def json(self) -> str:

@@ -65,6 +65,13 @@ class TuneRows(Protocol):
         LATENESS is the number of STEPs; null for rows that are not late.
         """
 
+    def row_by_row(self, delay: int, ahead: int | None, spec: WindowSpec) -> tuple[float, float] | None:
+        """What a watermark this far behind the largest time loses where each row moves it: two shares of pairs.
+
+        The first counts pairs whose window has ended, the second all pairs of rows behind the watermark. Rows more
+        than `ahead` ahead of their arrival are left out. None where rows are not in one place.
+        """
+
 
 @dataclass(frozen=True)
 class FrameRows:
@@ -111,6 +118,19 @@ class FrameRows:
         ends = [*begins[1:], len(times)]
         made = [sketch_of(times[first:end]) for first, end in zip(begins, ends, strict=False)]
         return pl.DataFrame({PAGE: pages, SKETCH: made}, schema={PAGE: pl.Int64, SKETCH: pl.Binary})
+
+    def row_by_row(self, delay: int, ahead: int | None, spec: WindowSpec) -> tuple[float, float] | None:
+        rows = self._timed.select(ARRIVAL, TIME)
+        if ahead is not None:
+            rows = rows.filter(pl.col(TIME) - pl.col(ARRIVAL) <= ahead)
+        rows = rows.sort(ARRIVAL, maintain_order=True)
+        both = rows.select(TIME, mark=pl.col(TIME).cum_max().shift(1).fill_null(pl.col(TIME)) - delay).collect()
+        times, mark = both[TIME].to_numpy(), both["mark"].to_numpy()
+        first, last = spec.windows_of((times - spec.offset) // spec.pane)
+        pairs = last - first + 1
+        ended = np.clip((mark - spec.first_end - spec.offset) // spec.slide - first + 1, 0, pairs)
+        total = max(1, int(pairs.sum()))
+        return float(ended.sum() / total), float(pairs[times < mark].sum() / total)
 
     def delays(self, by_source: bool) -> pl.DataFrame:
         delay = pl.col(ARRIVAL) - pl.col(TIME)

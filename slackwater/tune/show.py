@@ -12,11 +12,14 @@ from rich.text import Text
 
 from slackwater.progress.time import TimeDomain
 from slackwater.tune.durations import say, write
+from slackwater.tune.engines import ENGINES
 from slackwater.tune.report import PolicyTrial, Report
 
 #: The names of the table's columns.
 COLUMNS = ("may lose", "policy", "lost", "worst stretch", "wait mean", "p95", "p99", "rows held", "lost an hour")
 NATIVE = " = withWatermark"
+#: Rows that a share allows to lose, below which the table says so: it takes dozens to judge a policy by.
+FEW = 25
 
 
 def show(report: Report, console: Console | None = None) -> None:
@@ -82,7 +85,7 @@ def cells(report: Report, tried: PolicyTrial) -> list[str]:
     waits = (say(s * 1e6) for s in (figures.wait_mean, figures.wait_p95, figures.wait_p99))
     held = f"{figures.held_mean:,.0f} (max {figures.held_max:,})"
     return [
-        "" if tried.target is None else percent(tried.target),
+        "" if tried.target is None else percent(tried.target) + _few(report, tried.target),
         name,
         percent(figures.lost_share),
         percent(figures.worst_share),
@@ -92,9 +95,21 @@ def cells(report: Report, tried: PolicyTrial) -> list[str]:
     ]
 
 
+def _few(report: Report, target: float) -> str:
+    """How many rows the share allows, where these are few: then one backlog may be more, and nothing is certain."""
+    allowed = target * report.rows
+    return f" = {allowed:,.0f} rows" if allowed < FEW else ""
+
+
 def ordered(report: Report) -> list[PolicyTrial]:
     """The policies by target; those without one at the end."""
     return sorted(report.tried, key=lambda t: (t.target is None, t.target or 0.0, t.by_source))
+
+
+def to_copy(report: Report) -> list[tuple[str, str, str]]:
+    """Of each engine its name, its line, and what it would have lost with it."""
+    lost = {name: f"   lost {percent(share)}" for name, share in report.lost.items()}
+    return [(ENGINES[name], line, lost.get(name, "")) for name, line in report.lines.items()]
 
 
 def advice(report: Report) -> str:
@@ -126,10 +141,8 @@ def rendered(report: Report) -> RenderableType:
         if tried.target == before:
             row[0] = ""
         before = tried.target
-        missed = tried.target is not None and not tried.keeps(tried.target)
-        table.add_row(*row, style="bold" if tried is report.best else "red" if missed else "")
+        table.add_row(*row, style="bold" if tried is report.best else "red" if tried.missed else "")
     found = [Text(f"• {finding.text}") for finding in report.findings]
-    lines = report.lines
     return Group(
         Text(heading(report), style="bold"),
         *(Text(remark, style="dim") for remark in remarks(report)),
@@ -138,6 +151,5 @@ def rendered(report: Report) -> RenderableType:
         table,
         Text(),
         Text(advice(report)),
-        Text.assemble("  Slackwater    ", (lines["slackwater"], "green")),
-        Text.assemble("  native Spark  ", (lines["native"], "green")),
+        *(Text.assemble(f"  {name:13} ", (line, "green"), loss) for name, line, loss in to_copy(report)),
     )

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 import slackwater as sw
 from slackwater.cli import app
 from slackwater.tune.bar import bar
+from slackwater.tune.engines import ENGINES
 from slackwater.tune.report import Report
+from slackwater.tune.show import percent
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 SETTINGS = {"time": "sent", "arrival": "received", "windows": ("1 minute", "20 seconds"), "page": "10 seconds"}
@@ -105,7 +107,9 @@ def test_the_screen_shows_it(report: Report) -> None:
     assert lines[0].endswith("windows of 1 minute every 20 seconds; 200 pages of 10 seconds")
     assert sum("= withWatermark" in line for line in lines) == 3
     assert sum(", by device" in line for line in lines) >= 5
-    assert lines[-2].strip() == f"Slackwater    {report.lines['slackwater']}"
+    for line, (name, text) in zip(lines[-5:], report.lines.items(), strict=True):
+        assert line.split(maxsplit=2 if " " in ENGINES[name] else 1)[-1].startswith(text)
+        assert line.endswith(f"lost {percent(report.lost[name])}")
 
 
 def test_what_was_chosen_is_said() -> None:
@@ -140,6 +144,33 @@ def test_the_page_needs_nothing_else_and_is_well_formed(report: Report, tmp_path
     assert text.count("<tr") == 1 + len(report.tried)
 
 
+def test_a_line_of_each_engine_says_what_it_would_have_lost(report: Report) -> None:
+    """Against brute force: each row moves the watermark; the rows of one page are late for each other, too."""
+    found, delay = rows().sort("received", maintain_order=True), report.fixed_for(0.01).delay
+    times = found["sent"].dt.epoch("us").to_list()
+    mark, ended, behind, pairs = times[0] - delay, 0, 0, 0
+    for time in times:
+        windows = [
+            end for end in range(time // 20_000_000 * 20_000_000 + 20_000_000, time + 60_000_001, 20_000_000)
+        ]
+        pairs += len(windows)
+        ended += sum(end <= mark for end in windows)
+        behind += len(windows) * (time < mark)
+        mark = max(mark, time - delay)
+    assert report.lost["flink"] == report.lost["ksqldb"] == pytest.approx(ended / pairs, abs=2e-4)
+    assert report.lost["risingwave"] == pytest.approx(behind / pairs, abs=1e-9)
+    assert report.lost["flink"] < report.lost["risingwave"]
+    assert report.lost["native"] == report.fixed_for(0.01).figures.lost_share
+
+
+def test_a_share_that_allows_only_a_few_rows_is_marked_and_the_worst_stretch_counts(report: Report) -> None:
+    assert "0.1 % = 2 rows" in str(report)
+    assert "5 % = " not in str(report)
+    missed = [t for t in report.tried if t.missed]
+    assert any(t.figures.lost_share <= (t.target or 0) < t.figures.worst_share for t in missed)
+    assert report.best not in missed
+
+
 @pytest.fixture(scope="module")
 def corrupt() -> Report:
     """Three rows of 2031 and three of 1970 among those of 33 minutes."""
@@ -150,7 +181,8 @@ def corrupt() -> Report:
 
 
 def test_corrupt_times_are_filtered_before_a_watermark(corrupt: Report, report: Report) -> None:
-    assert corrupt.fixed_for(0.01).delay > 300 * 86_400_000_000
+    assert corrupt.fixed_for(0.01).delay < 86_400_000_000, "corrupt times are set apart before"
+    assert "hours')" not in str(corrupt)
     delay = report.fixed_for(0.01).delay
     assert corrupt.filtered is not None and corrupt.filtered[1] == pytest.approx(delay, rel=0.1)
     native = corrupt.lines["native"]

@@ -125,9 +125,9 @@ class LatenessCells(Restorable):
         late = np.full(len(ranks), -np.inf) if met is None else float(met) - _times(arrival, ranks)
         self.places = np.append(self.places, self.now)
         self.before = np.append(self.before, MIN_TICK if met is None else met)
-        empty = SAMPLE - len(late)
-        self.values = np.vstack([self.values, np.pad(late, (0, empty), constant_values=-np.inf)])
-        self.rows = np.vstack([self.rows, np.pad(shares * arrival.timed, (0, empty))])
+        values, rows = np.full((1, SAMPLE), -np.inf), np.zeros((1, SAMPLE))
+        values[0, : len(late)], rows[0, : len(late)] = late, shares * arrival.timed
+        self.values, self.rows = np.concatenate((self.values, values)), np.concatenate((self.rows, rows))
 
     def merge(self, stretch: int) -> list[int] | None:
         """Put the oldest single pages together; drop cells that are too many, or older than two stretches.

@@ -86,5 +86,5 @@ def _variance(rest: Floats, totals: Floats, least: Floats) -> tuple[Floats, Floa
     # Of few blocks the variance is not well known.
     per_block = max(float(totals[-whole:].mean()) * 4, 1e-9) * (whole - 4) / (whole + 12)
     variance: Floats = np.maximum((blocks**2).mean(1) / per_block, least)
-    steps: Floats = np.maximum((np.diff(blocks, axis=1) ** 2).mean(1) / 2 / per_block, least)
+    steps: Floats = np.maximum(((blocks[:, 1:] - blocks[:, :-1]) ** 2).mean(1) / 2 / per_block, least)
     return variance, steps

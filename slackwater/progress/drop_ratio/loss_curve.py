@@ -48,9 +48,11 @@ class LossCurve:
         weights = self._rows[first:] * np.minimum(self._late.values[first:] - slack, self._length) / self._length
         lost = np.bincount(self._late.cells[first:], weights, self._cells)
         blocks = lost[len(lost) % 4 :].reshape(-1, 4).sum(1)
-        if len(blocks) < 2 or not blocks.any():
+        total = float(blocks.sum())
+        if len(blocks) < 2 or not total:
             return 1.0
-        return max(1.0, float((np.diff(blocks) ** 2).mean() / 2 / blocks.mean()))
+        steps = blocks[1:] - blocks[:-1]
+        return max(1.0, float(steps @ steps) / (len(steps) * 2 * total) * len(blocks))
 
 
 def stands_for(values: Floats, pairs: Floats, spans: Floats) -> Floats:

@@ -152,6 +152,9 @@ class SparkRows:
         }
         return _collected(self._timed.groupBy(*([SOURCE] if by_source else [])).agg(*_columns(columns)))
 
+    def row_by_row(self, delay: int, ahead: int | None, spec: WindowSpec) -> tuple[float, float] | None:
+        return None
+
     def lateness(self, page: int, before: pl.DataFrame) -> pl.DataFrame:
         limits = F.broadcast(self.frame.sparkSession.createDataFrame(before.to_arrow()))
         late = f"({BEFORE} - {TIME})"
