@@ -114,7 +114,6 @@ class Report:
         A fixed delay was fitted to these very rows, so it is taken only where nothing else kept to the target.
         """
         kept = [t for t in self.tried if t.keeps(self.target)]
-        kept = [t for t in kept if not t.missed] or kept
         fitting = [t for t in kept if t.target in (None, self.target)]
         adapting = [t for t in fitting if not t.policy.startswith("bounded(")]
         return min(adapting or kept or list(self.tried), key=lambda t: t.figures.wait_mean)

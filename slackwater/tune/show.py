@@ -117,8 +117,9 @@ def advice(report: Report) -> str:
     best, fixed = report.best, report.fixed_for(report.target)
     grouped = f", where the query groups by {report.source}" if best.by_source else ""
     kept = "keeps to" if best.keeps(report.target) else "comes nearest to"
+    worst = f" ({percent(best.figures.worst_share)} in its worst stretch)" if best.missed else ""
     found = (
-        f"For {percent(report.target)}: {best.policy} {kept} it with a mean wait of "
+        f"For {percent(report.target)}: {best.policy} {kept} it{worst} with a mean wait of "
         f"{say(best.figures.wait_mean * 1e6)}{grouped}, and follows when delays change. A delay of {fixed.native} "
         f"would have waited {say(fixed.figures.wait_mean * 1e6)}; it was fitted to these rows."
     )

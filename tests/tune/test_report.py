@@ -168,7 +168,7 @@ def test_a_share_that_allows_only_a_few_rows_is_marked_and_the_worst_stretch_cou
     assert "5 % = " not in str(report)
     missed = [t for t in report.tried if t.missed]
     assert any(t.figures.lost_share <= (t.target or 0) < t.figures.worst_share for t in missed)
-    assert report.best not in missed
+    assert not any(t.missed for t in report.tried if t.target is None), "who knows no share misses none"
 
 
 @pytest.fixture(scope="module")
