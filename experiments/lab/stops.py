@@ -42,8 +42,8 @@ def _devices(silent: list[tuple[float, float, int]], seconds: int, rng: Random, 
     parts: list[tuple[Any, int]] = []
     for device in range(DEVICES):
         steps = np.full(seconds, 1.3) if even else rng.exponential(1.3, seconds)
-        times = np.cumsum(steps) + rng.random()
-        parts.append((times[times < seconds], device))
+        own = np.cumsum(steps) + rng.random()
+        parts.append((own[own < seconds], device))
     times: Any = np.concatenate([t for t, _ in parts])
     sender: Any = np.concatenate([np.full(len(t), d) for t, d in parts])
     delays = rng.exponential(0.7, len(times)).clip(max=4.9)
