@@ -143,6 +143,9 @@ def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
     assert isinstance(table, S.Insert)
     assert table.sinks == (S.SinkCall("parquet", ("out",), {"every": "1 minute"}),)
     assert table.late == S.SinkCall("t", (), {"a": ["x", "y"]})
+    for words in ("ORDERED AS q", "AS q ORDERED"):
+        ordered = statement(f"INSERT INTO 'out' {words} SELECT * FROM trips")
+        assert isinstance(ordered, S.Insert) and (ordered.ordered, ordered.name) == (True, "q")
     memory = statement("INSERT INTO MEMORY SELECT * FROM trips")
     assert isinstance(memory, S.Insert) and memory.sinks == (None,)
     called = statement("INSERT INTO FUNCTION 'json:dump' SELECT * FROM trips")
