@@ -14,9 +14,11 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import polars as pl
+from measure import Clock
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -40,6 +42,8 @@ class Measured:
     side: str
     rows: int
     seconds: float
+    cpu_seconds: float
+    """Of Java and Python."""
 
 
 def generate(folder: Path, pages: int, trades: int) -> int:
@@ -116,6 +120,7 @@ def main() -> None:
     options = parser.parse_args()
     spark = embedded(master="local[2]", driver_memory="4g")
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKSDB)
+    jvm: Any = spark.sparkContext._jvm
     found: list[Measured] = []
     with tempfile.TemporaryDirectory(prefix="slackwater-asof-", ignore_cleanup_errors=True) as made:
         rows = generate(Path(made) / "data", options.pages, options.trades)
@@ -123,16 +128,21 @@ def main() -> None:
             answers = {}
             for run in (ours, native) if repeat % 2 else (native, ours):
                 with tempfile.TemporaryDirectory(dir=made, ignore_cleanup_errors=True) as work:
+                    clock = Clock(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getPid())
+                    before = clock.read().mine or 0.0
                     seconds = run(spark, Path(made) / "data", Path(work))
+                    cpu = (clock.read().mine or 0.0) - before
                     answers[run.__name__] = pl.read_parquet(f"{work}/out/**/*.parquet", columns=["id", "price"])
                 if repeat:
-                    found.append(Measured(run.__name__, rows, seconds))
-                print(f"{repeat} {run.__name__} {seconds:.1f} s, {rows / seconds / 1e3:,.0f} k rows/s", flush=True)
+                    found.append(Measured(run.__name__, rows, seconds, cpu))
+                rate = f"{rows / seconds / 1e3:,.0f} k rows/s"
+                print(f"{repeat} {run.__name__} {seconds:.1f} s, {cpu:.1f} s of processor, {rate}", flush=True)
             both = answers["ours"].join(answers["native"], on="id", suffix="_native")
             assert both.height == answers["native"].height > 0, "each answer of native is one of ours"
             assert (both["price"] == both["price_native"]).all(), "and the same"
-    times = [median(run.seconds for run in found if run.side == side) for side in ("native", "ours")]
-    print(f"as-of join over native: {times[0] / times[1]:.2f} ×")
+    for figure in ("seconds", "cpu_seconds"):
+        times = [median(getattr(run, figure) for run in found if run.side == side) for side in ("native", "ours")]
+        print(f"as-of join over native, {figure}: {times[0] / times[1]:.2f} ×")
     options.out.parent.mkdir(exist_ok=True)
     options.out.write_text(json.dumps([asdict(run) for run in found], indent=1) + "\n")
 
