@@ -60,9 +60,7 @@ class StreamNode(NeverEarly, PlanNode):
 
     def policy(self, own: Disorder | None) -> Disorder:
         """The policy to read it by: a query's own one, if it has one, or the stream's."""
-        if own is None:
-            return self.disorder
-        return with_default_timeout(own) if self.live else own
+        return self.disorder if own is None else with_default_timeout(own) if self.live else own
 
     def fresh_tracker(self, policy: Disorder) -> Tracker:
         """A tracker for it, by a policy and by the bounds between streams."""
@@ -83,9 +81,9 @@ class StreamNode(NeverEarly, PlanNode):
 
     def _text(self, policy: str) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
-        options = (("source", self.source), ("ahead", self.ahead))
-        said = "".join(f" {name} {value}" for name, value in options if value)
-        return f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}]{policy}{said}"
+        options = {"source": self.source, "ahead": self.ahead}.items()
+        shown = "".join(f" {name} {value}" for name, value in options if value)
+        return f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}]{policy}{shown}"
 
     def policy_text(self) -> str:
         """How far it is out of order, in words: its policy, and what bounds it by other streams."""
@@ -395,8 +393,7 @@ def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
 
 def ways_of(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
     """The windows on each way from the end of a plan to a stream."""
-    aggregate = node.as_aggregate()
-    above = above if aggregate is None else (*above, aggregate)
+    above = (*above, *filter(None, [node.as_aggregate()]))
     if node.as_stream() is not None:
         yield specs_of(above)
     for below in node.inputs:
