@@ -1,6 +1,7 @@
 """Stored relations as they are now: for each page anew.
 
-A relation over files is held as rows until its files change. So a page sees the table whole, before a change or
+A relation over files is held as rows until its files change: in memory, or on a cluster, where an executor may be
+lost with what it holds, as files of the session. So a page sees the table whole, before a change or
 after it, also while somebody overwrites it: Spark deletes the old files first, and a table that is being written is
 empty for a while. A relation that a function gives is asked for with each page.
 """
@@ -18,6 +19,8 @@ from pyspark.sql import DataFrame
 
 from slackwater.events import decision
 from slackwater.spark.backend.memory_budget import hold
+from slackwater.spark.backend.tables import RELATIONS
+from slackwater.spark.storage.shared import is_local
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.backend import SparkBackend
@@ -44,6 +47,7 @@ class StoredTables:
     """Finds the tables that steps join."""
 
     def __init__(self, backend: SparkBackend) -> None:
+        self._backend = backend
         self.find: Callable[[str], DataFrame] = lambda name: backend.spark.table(name)
         self.function: Callable[[str], Callable[[], DataFrame] | None] = lambda name: None
         """What gives a table anew for each page, where there is something."""
@@ -63,15 +67,23 @@ class StoredTables:
         try:
             listed = _listed(table.indexes)
             if listed != table.listed and (table.rows is None or not any(map(_being_written, table.indexes))):
-                table.rows, rows, size = hold(table.frame.select("*"))
-                table.listed = listed
-                decision("table.read", table=name, rows=rows, bytes=size)
+                table.rows, table.listed = self._held(table.frame.select("*")), listed
+                decision("table.read", table=name)
         except (PySparkException, Py4JError) as error:
             if table.rows is None:
                 raise
             decision("table.being_written", table=name, error=error)
         assert table.rows is not None
         return table.rows
+
+    def _held(self, rows: DataFrame) -> DataFrame:
+        spark = self._backend.spark
+        if is_local(spark.sparkContext.master):
+            return hold(rows)[0]
+        place = self._backend.new(RELATIONS)
+        with self._backend.writing(place):
+            rows.write.parquet(place.address)
+        return spark.read.schema(rows.schema).parquet(place.address)
 
     def _known(self, name: str) -> _Files:
         if name not in self._files:
