@@ -12,13 +12,18 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.errors import QueryError
+from slackwater.spark.backend import stored_tables
 from tests.kit.streams import frame
 from tests.spark.test_union_on_spark import live, write
 
 pytestmark = pytest.mark.spark
 
 
-def test_each_page_meets_the_table_of_its_day(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("master", ["local", "a cluster"])
+def test_each_page_meets_the_table_of_its_day(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    monkeypatch.setattr(stored_tables, "is_local", lambda _: master == "local")
     folder, found = str(tmp_path / "names"), list[Any]()
 
     def save(mode: str, *rows: tuple[str, str]) -> None:

@@ -1,9 +1,9 @@
 """Stored relations as they are now: for each page anew.
 
 A relation over files is held as rows until its files change: in memory, or on a cluster, where an executor may be
-lost with what it holds, as files of the session. So a page sees the table whole, before a change or
-after it, also while somebody overwrites it: Spark deletes the old files first, and a table that is being written is
-empty for a while. A relation that a function gives is asked for with each page.
+lost with what it holds, as files of the session. So a page sees the table whole, before a change or after it, also
+while somebody overwrites it: Spark deletes the old files first, and a table that is being written is empty for a
+while. A relation that a function gives is asked for with each page.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StoredTables:
 
     def _held(self, rows: DataFrame) -> DataFrame:
         spark = self._backend.spark
-        if is_local(spark.sparkContext.master):
+        if is_local(str(spark.sparkContext.master)):
             return hold(rows)[0]
         place = self._backend.new(RELATIONS)
         with self._backend.writing(place):
