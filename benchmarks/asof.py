@@ -1,9 +1,9 @@
 """As-of joins: Slackwater beside what a user would write with a stream-stream join, in turns, over the same files.
 
 Trades of 1,000 symbols, and prices that count for a minute at most. Native pairs each trade with all prices of the
-minute before it, and takes the last of these by an aggregate. Both write Parquet files, with recovery on. The
-answers are compared: of native's the windows that its watermark has closed. Its state is in memory, Spark's default:
-with RocksDB it is several times slower here, because it looks up each partner.
+minute before it, and takes the last of these by an aggregate. Both write Parquet files, with recovery on. Native's
+state is in memory, Spark's default: RocksDB looks up each partner, which is slower. The answers are compared: of
+native's the windows that its watermark has closed.
 """
 
 from __future__ import annotations
