@@ -26,6 +26,7 @@ from slackwater.tune.options import TuneOptions
 from slackwater.tune.outcome import PolicyOutcome
 from slackwater.tune.read import checked
 from slackwater.tune.report import Fixed, PolicyTrial, Report, Timeline
+from slackwater.tune.rivals import Rival
 from slackwater.tune.rows import LATENESS, PAGE, STEP, Extent, TuneRows
 
 #: Is told what is done, and how many steps of how many.
@@ -65,7 +66,8 @@ def candidates(options: TuneOptions, delays: dict[float, int]) -> list[Candidate
     ]
     given: list[Disorder] = [bounded(write(microseconds(delay))) for delay in options.delays]
     once = [p.make() for p in POLICIES if p.tried == "once"]
-    tried += [Candidate(policy) for policy in (*given, *once, *options.policies)]
+    tried += [Candidate(Rival(rule, options.target), options.target) for rule in ("first hour", "adwin")]
+    tried += [Candidate(policy) for policy in (Rival("quantile"), *given, *once, *options.policies)]
     if options.source is not None:
         tried += [
             Candidate(c.policy, c.target, by_source=True)

@@ -113,10 +113,11 @@ class Report:
 
         A fixed delay was fitted to these very rows, so it is taken only where nothing else kept to the target.
         """
-        kept = [t for t in self.tried if t.keeps(self.target)]
+        ours = [t for t in self.tried if not t.policy.startswith("rival: ")]
+        kept = [t for t in ours if t.keeps(self.target)]
         fitting = [t for t in kept if t.target in (None, self.target)]
         adapting = [t for t in fitting if not t.policy.startswith("bounded(")]
-        return min(adapting or kept or list(self.tried), key=lambda t: t.figures.wait_mean)
+        return min(adapting or kept or ours, key=lambda t: t.figures.wait_mean)
 
     @property
     def lines(self) -> dict[str, str]:
