@@ -99,7 +99,7 @@ class RivalTracker(SilenceTracker):
         """ADWIN's cut: the pages before the last split whose means differ by more than chance."""
         means, n = np.array(self._means), len(self._means)
         spread = float(means.std())
-        for newest in (2**k for k in range(3, 12)):
+        for newest in (1 << k for k in range(3, 12)):
             if 2 * newest > n:
                 break
             old, new = means[:-newest], means[-newest:]
@@ -131,5 +131,6 @@ class RivalTracker(SilenceTracker):
         )
         order = values.argsort()
         sums = rows[order].cumsum()
-        self._delay = int(values[order][min(int(sums.searchsorted((1 - self._share) * sums[-1])), len(order) - 1)])
-        return self._delay
+        found = int(values[order][min(int(sums.searchsorted((1 - self._share) * sums[-1])), len(order) - 1)])
+        self._delay = found
+        return found
