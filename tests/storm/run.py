@@ -77,7 +77,11 @@ def results(root: Path) -> dict[str, list[tuple[object, ...]]]:
         if (folder / "_delta_log").exists():
             frame = pl.DataFrame(DeltaTable(str(folder)).to_pyarrow_table())
         else:
-            frame = pl.concat([pl.read_parquet(path) for path in folder.glob("part-*.parquet")])
+            files = list(folder.glob("part-*.parquet"))
+            if not files:
+                found[folder.name] = []
+                continue
+            frame = pl.concat(map(pl.read_parquet, files))
         # Partials may be merged in another order after a restart: floats agree up to rounding.
         rows = frame.select(cs.exclude("emitted_at", "completeness") - cs.float(), cs.float().round_sig_figs(9))
         found[folder.name] = sorted(rows.drop("completeness", strict=False).rows(), key=str)
@@ -116,7 +120,8 @@ def main() -> None:
             if life.process.poll() is None and not done:
                 life.kill(target)
                 figures.update({"kills": 1, target: 1, f"kills with {setting}": 1})
-            done = done or "done" in life.process.stdout.read()  # type: ignore[union-attr]
+                print(f"{setting}: {target} killed, {starts[-1]} s to start", flush=True)
+            done = done or "done" in life.process.stdout.read().splitlines()  # type: ignore[union-attr]
             life.end()
         got = results(root)
         wrong = [name for name in expected.keys() | got.keys() if got.get(name) != expected.get(name)]
