@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long campaign storm test-kafka test-cluster test-spark bench docs experiments format clean
+.PHONY: help setup demo test test-long campaign storm test-kafka test-cluster test-s3 test-spark bench docs experiments format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test-cluster: setup ## Run the tests on a cluster: a master and two workers that
 test-postgres: setup ## Run the tests that write to PostgreSQL, to a server of their own
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || apt-get install -y postgresql
 	$(BIN)/pytest -m postgres tests/postgres
+
+test-s3: setup ## Run the tests of a journal on S3, on a server of their own
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'moto[server]'
+	$(BIN)/pytest -m s3 tests/s3
 
 test-spark: ## Run the tests with another version of Spark, as in make test-spark VERSION=4.1.4
 	@bash scripts/test_spark.sh "$(VERSION)"

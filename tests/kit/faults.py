@@ -60,15 +60,15 @@ class _HalfWritten:
 
 
 class MortalFiles:
-    """The local file system, with a point of death before, in the middle of, and after each change.
+    """A file system, by default the local one, with points of death before, in the middle of, and after each act.
 
     A move is a copy and a deletion, as on an object store, and death may come between the two; what a rename can
     leave is among what that leaves.
     """
 
-    def __init__(self, fate: Fate) -> None:
+    def __init__(self, fate: Fate, files: fs.FileSystem | None = None) -> None:
         self._fate = fate
-        self._files = fs.LocalFileSystem()
+        self._files = files or fs.LocalFileSystem()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
@@ -128,6 +128,8 @@ class World:
     """Ticks of the clock from page to page."""
     safe: int = -1
     """Number of the last page that was acknowledged."""
+    files: fs.FileSystem | None = None
+    """Where the journal is, if not on this machine."""
 
     def deaths(self, copies: Path) -> list[World]:
         """Live to the end; the worlds that a death at each point would have left, in folders of this one.
@@ -147,7 +149,7 @@ class World:
 
     def start(self, fate: Fate) -> Script:
         self.sink.fate = self.late.fate = fate
-        journal = FileJournal(MortalFiles(fate), str(self.folder))
+        journal = FileJournal(MortalFiles(fate, self.files), str(self.folder))
         return Script(self.plan, journal, self.sink, self.late, commit_every=self.commit_every)
 
     def live(self, fate: Fate, again: int = 0) -> Script | None:

@@ -138,3 +138,12 @@ def test_a_session_on_a_cluster_needs_storage(tmp_path: Path) -> None:
     assert "Spark's master is 'local-cluster[2,1,512]', and this session has no storage" in refusal
     assert "write sw.Session(storage=…), or journal=…" in refusal
     assert results == "[2, 1]"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_an_address_that_spark_has_no_library_for_names_the_library(spark: SparkSession, scheme: str) -> None:
+    address = f"{scheme}://bucket/journal?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1"
+    wanted = r"no library for s3a://; start it with --packages org.apache.hadoop:hadoop-aws:3\.\d+\.\d+, and set"
+    with pytest.raises(sw.RunError, match=wanted):
+        sw.Session(spark, journal=address)

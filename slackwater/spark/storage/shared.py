@@ -46,9 +46,27 @@ def shared_place(spark: SparkSession, journal: Folder, storage: Folder) -> Stora
             "storage='hdfs://host/slackwater' or a path that is mounted everywhere"
         )
     place = StorageDir.of(folder)
+    check_connector(spark, place)
     if not is_local(master):
         prove_shared(place, f"{name}={os.fspath(folder)!r}", master, tasks, lambda *where: _write(spark, *where))
     return place
+
+
+def check_connector(spark: SparkSession, place: StorageDir) -> None:
+    """Refuse an address for which Spark has no library: S3's does not come with it."""
+    scheme, jvm = place.address.partition("://")[0], spark.sparkContext._jvm
+    assert jvm is not None
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(
+            scheme, spark.sparkContext._jsc.hadoopConfiguration()
+        )
+    except Py4JError as error:
+        library = f"org.apache.hadoop:hadoop-aws:{jvm.org.apache.hadoop.util.VersionInfo.getVersion()}"
+        what = f"start it with --packages {library}" if scheme == "s3a" else "add its library to Spark"
+        endpoint = ", and set spark.hadoop.fs.s3a.endpoint where it is not Amazon's" if scheme == "s3a" else ""
+        raise RunError(
+            f"Spark cannot read or write {place.address!r}: it has no library for {scheme}://; {what}{endpoint}"
+        ) from error
 
 
 def prove_shared(place: StorageDir, given: str, master: str, tasks: int, write: Write) -> None:
