@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,14 +140,28 @@ def _try(tried: list[Candidate], pages: ArrivalPages, progress: Progress) -> lis
     """All at once, page by page."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     under_way = [_play(candidate, pages) for candidate in tried]
-    for k in range(len(pages)):
-        for one in under_way:
-            if not isinstance(one, PolicyOutcome):
-                next(one)
-        if (k + 1) % 16 == 0 or k + 1 == len(pages):
-            progress(what, k + 1, len(pages))
+    # That a share allows only a few rows stands in the table.
+    with _quiet("slackwater.progress.drop_ratio"):
+        for k in range(len(pages)):
+            for one in under_way:
+                if not isinstance(one, PolicyOutcome):
+                    next(one)
+            if (k + 1) % 16 == 0 or k + 1 == len(pages):
+                progress(what, k + 1, len(pages))
     outcomes = [one if isinstance(one, PolicyOutcome) else play(one) for one in under_way]
     return list(zip(tried, outcomes, strict=True))
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Inside, a logger writes no warnings."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _play(candidate: Candidate, pages: ArrivalPages) -> Playing | PolicyOutcome:
