@@ -335,7 +335,7 @@ class QueryBuild:
         limit, late = settings.resident_limit, settings.late is not None
         asks_all = any(below.looks_ahead for below in walk(self._plan))
         if node.passes_early_rows:
-            return NestedAggregate(label, node, self.clock, limit, inner, asks_all)
+            return NestedAggregate(label, node, self.clock, limit, settings.early, self._timing, inner, asks_all)
         fold = self._shared.folds.setdefault(feed, SharedFold())
         return WindowAggregate(
             label, node, self.clock, limit, late, settings.early, self._timing, inner, asks_all, fold

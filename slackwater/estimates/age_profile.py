@@ -132,6 +132,7 @@ class AgeProfile(Restorable):
         self._columns, self._target, self._season = columns, 1 - coverage, season
         self._sums, self._shifts = of(*SUMS), of(*SHIFTS)
         self._rises, self._falls = of(Growth.RISES, Growth.COUNTS), of(Growth.FALLS)
+        self._stays = of(Growth.JUMPS)
         self._side = of(Growth.RISES) * 1 - of(Growth.FALLS) * 1
         self.windows = 0
         self._latest: int | None = None
@@ -258,6 +259,8 @@ class AgeProfile(Restorable):
             ready, which = self._unlike.ready, unlike[:, None] & self._sums
             lows, highs = ends(self._unlike if ready else self._usual, whole=not ready)
             low, high = np.where(which, lows, low), np.where(which, highs, high)
+        # A value that is left as it is seen lies within its interval.
+        low, high = (np.where(self._stays, end(0.0, by), by) for end, by in ((np.minimum, low), (np.maximum, high)))
         # Where nothing is left outside, what is seen stays as it is. It is the least that a count can become.
         low, high = seen + np.where(below > 0, low, 0.0), seen + np.where(above > 0, high, 0.0)
         low = np.where(self._rises, np.maximum(low, seen), np.where(self._falls, np.minimum(low, seen), low))

@@ -36,6 +36,8 @@ _LEVELS: Floats = np.concatenate([-_SIDE[:0:-1], _SIDE])
 _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 #: Values of this size are not reckoned with, as those that are no numbers.
 _HUGE = 1e150
+#: Joins the hashes of group columns; any large odd number does.
+_MIXES = np.uint64(0x9E3779B97F4A7C15)
 _DAY = 86_400_000_000
 
 
@@ -43,7 +45,12 @@ class Estimates:
     """Learns from past windows what is still missing at a given age, and how far estimates were off."""
 
     def __init__(
-        self, kernel: PaneKernel, settings: Early, by_clock: bool = True, timing: ProdTiming | None = None
+        self,
+        kernel: PaneKernel,
+        settings: Early,
+        by_clock: bool = True,
+        timing: ProdTiming | None = None,
+        corrects: bool = True,
     ) -> None:
         self._kernel = kernel
         self._by_clock = by_clock
@@ -51,6 +58,8 @@ class Estimates:
         grows = [(a, a.growth) for a in kernel.aggregates if is_number(a.type) and a.growth is not None]
         self._measured = [a for a, _ in grows]
         columns = [Growth.COUNTS, *(growth for _, growth in grows)]
+        if not corrects:  # early results of a lower aggregate are no increments: a value stays as it is
+            columns = [Growth.JUMPS] * len(columns)
         self._curve = Curve(kernel.spec.range, kernel.spec.slide)
         self.answers = EarlyAnswers(
             columns,
@@ -144,15 +153,15 @@ class Estimates:
         keys = np.zeros(values.height, np.uint64)
         if self._kernel.keys:
             # The hash changes with the version of polars at most; then groups begin anew.
-            keys = values[self._kernel.keys].hash_rows(seed=5).to_numpy()
+            for name in self._kernel.keys:  # hash_rows would wake polars' threads: 3 ms for a few groups
+                keys = keys * _MIXES + values[name].hash(seed=5).to_numpy()
         return values[WINDOW].cast(pl.Int64).to_numpy(), keys, numbers
 
     def final(self, values: pl.DataFrame, now: int, ended: bool = False) -> None:
         """Windows are final, with these values; with the stream's end that says nothing of when to prod."""
         if not values.height:
             return
-        if self._own_measure is not None:
-            self._own_measure.final(values, now)
+        own = {} if self._own_measure is None else self._own_measure.final(values, now)
         found, cuts = _runs(values[WINDOW].cast(pl.Int64).to_numpy())
         if self._kernel.source is not None:
             self._curve.close(self._last(int(found[-1]) - BEHIND))
@@ -170,7 +179,7 @@ class Estimates:
             if window in asked:
                 accurate = self._compare(window, keys[begin:end], numbers[begin:end], now, behind, asked_at)
             if timing is not None:
-                timing.final(window, age, accurate)
+                timing.final(window, age, own.get(window, accurate) if asked_at is not None else None)
 
     def _compare(
         self, window: int, keys: Keys, numbers: Floats, now: int, behind: int, asked_at: int | None

@@ -60,22 +60,29 @@ class Measure:
         while len(self._said) > WINDOWS:
             del self._said[min(self._said)]
 
-    def final(self, values: pl.DataFrame, now: int) -> None:
-        """These are final values."""
+    def final(self, values: pl.DataFrame, now: int) -> dict[int, float]:
+        """These are final values; gives the quality of the worst aggregate, the mean over groups, by window."""
+        by_window: dict[int, float] = {}
         found = values.filter(pl.col(WINDOW).is_in(list(self._said))) if self._said else values.clear()
         for (window,), rows in found.partition_by(WINDOW, as_dict=True, maintain_order=True).items():
             early = self._said[int(window)]
             final = rows.select(*self._keys, *(pl.col(n).alias(f"{n}{_FINAL}") for n in self._sums))
             how = {"on": self._keys, "nulls_equal": True} if self._keys else {"how": "cross"}
-            for row in early.join(final, **how).drop(self._keys).iter_rows(named=True):
-                self._learn(row, (now - row[_AT]) / 1e6)
+            rows = early.join(final, **how).drop(self._keys).iter_rows(named=True)
+            qualities = [self._learn(row, (now - row[_AT]) / 1e6) for row in rows]
+            means = [
+                sum(some) / len(some) for name in self._sums if (some := [q[name] for q in qualities if name in q])
+            ]
+            by_window |= {int(window): min(means)} if means else {}
             # Other groups may close later, on their own heartbeats.
             left = early.join(final, on=self._keys, how="anti", nulls_equal=True) if self._keys else early.clear()
             self._said[int(window)] = left
             if left.is_empty():
                 del self._said[int(window)]
+        return by_window
 
-    def _learn(self, row: dict[str, Any], seconds: float) -> None:
+    def _learn(self, row: dict[str, Any], seconds: float) -> dict[str, float]:
+        found: dict[str, float] = {}
         for name, sums in self._sums.items():
             try:
                 quality = float(self._compare(row[name], row[f"{name}{_FINAL}"], seconds))
@@ -89,6 +96,8 @@ class Measure:
                 continue
             sums[0] += quality
             sums[1] += 1
+            found[name] = quality
+        return found
 
     def metrics(self, name: str) -> dict[str, Any]:
         """Figures of an aggregate for a person."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import polars as pl
 
 from slackwater.columns import WINDOW
-from slackwater.estimates.no_estimates import NoEstimates
+from slackwater.estimates.early import Early
+from slackwater.estimates.estimates import Estimates
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.early_rows import EarlyRows
 from slackwater.operators.operator import Emit
 from slackwater.operators.page import Page
@@ -18,6 +20,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
+from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed
 from slackwater.windows.panes import PaneRing
@@ -32,11 +35,17 @@ class NestedAggregate(EarlyRows, WindowAggregate):
         node: WindowNode,
         clock: Clock,
         resident_limit: int = 256 * 2**20,
+        early: Early | None = None,
+        timing: ProdTiming | None = None,
         inner: bool = False,
         asks_all: bool = False,
     ) -> None:
-        super().__init__(label, node, clock, resident_limit, inner=inner, asks_all=asks_all)
-        self._estimates = NoEstimates(node.kernel)
+        super().__init__(
+            label, node, clock, resident_limit, early=early, timing=timing, inner=inner, asks_all=asks_all
+        )
+        if not inner and self._spec.alike:
+            by_clock = node.domain is TimeDomain.TIMESTAMP
+            self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing, corrects=False)
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel.panes)
 

@@ -84,26 +84,23 @@ def check_early(plan: PlanNode, early: Early) -> None:
             "stream with time= a timestamp"
         )
     _check_season(top, early)
-    over = "aggregates" if top.over_results else "joins, other than inner and semi joins of streams by time"
-    guessed = top.kernel.spec.alike
-    if not guessed:
-        over = "windows that grow or have gaps between them"
-    if early.measure is not None and (top.passes_early_rows or not guessed):
+    over = "windows that grow or have gaps between them"
+    if early.measure is not None and not top.kernel.spec.alike:
         raise QueryError(
             f"early(measure=…): early answers of aggregates over {over} are not compared with their final ones; "
             "leave measure= out"
         )
     if early.accuracy is None:
         return
-    if top.passes_early_rows or not guessed:
+    if not top.kernel.spec.alike:
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): nothing is estimated of aggregates over {over}; "
             "write when to prod instead, as in early(at=0.75)"
         )
-    if not any(is_number(a.type) for a in top.kernel.aggregates):
+    if early.measure is None and not any(is_number(a.type) for a in top.kernel.aggregates):
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): none of {', '.join(a.name for a in top.kernel.aggregates)} "
-            "is a number; add one that is, as in n='count(*)', or write when to prod, as in early(at=0.75)"
+            "is a number; add one that is, as in n='count(*)', give a measure=, or write when to prod, as in early(at=0.75)"
         )
 
 

@@ -235,7 +235,7 @@ def test_a_season_is_refused_that_windows_cannot_show() -> None:
 def test_an_accuracy_to_hold_is_refused_where_none_is_measured() -> None:
     below = arrow_plan(SAMPLE, 10, 10, group_by=["g"], n="count(*)")
     for plan, message in (
-        (arrow_plan(SAMPLE, 10, 10, over=below, top="max(n)"), "aggregates over aggregates"),
+        (arrow_plan(SAMPLE, 10, 10, over=below, top="max(g)"), "none of top is a number"),
         (arrow_plan(SAMPLE, 10, 10, last="max(g)"), "none of last is a number"),
     ):
         check_early(plan, sw.early(at=0.5))
