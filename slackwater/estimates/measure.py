@@ -44,6 +44,7 @@ class Measure:
         self._keys = list(keys)
         self._sums: dict[str, list[float]] = {name: [0.0, 0] for name in names}
         """The sum of qualities and their number."""
+        self._qualities = dict.fromkeys(names, pl.Float64)
         self._said: dict[int, pl.DataFrame] = {}
         """By window, the last answer of each group."""
         self._failed = False
@@ -68,8 +69,8 @@ class Measure:
             early = self._said[int(window)]
             final = rows.select(*self._keys, *(pl.col(n).alias(f"{n}{_FINAL}") for n in self._sums))
             how = {"on": self._keys, "nulls_equal": True} if self._keys else {"how": "cross"}
-            rows = early.join(final, **how).drop(self._keys).iter_rows(named=True)
-            qualities = [self._learn(row, (now - row[_AT]) / 1e6) for row in rows]
+            pairs = early.join(final, **how).drop(self._keys).iter_rows(named=True)
+            qualities = [self._learn(pair, (now - pair[_AT]) / 1e6) for pair in pairs]
             means = [
                 sum(some) / len(some) for name in self._sums if (some := [q[name] for q in qualities if name in q])
             ]

@@ -100,7 +100,8 @@ def check_early(plan: PlanNode, early: Early) -> None:
     if early.measure is None and not any(is_number(a.type) for a in top.kernel.aggregates):
         raise QueryError(
             f"early(accuracy={early.accuracy!r}): none of {', '.join(a.name for a in top.kernel.aggregates)} "
-            "is a number; add one that is, as in n='count(*)', give a measure=, or write when to prod, as in early(at=0.75)"
+            "is a number; add one that is, as in n='count(*)', give a measure=, or write when to prod, as in "
+            "early(at=0.75)"
         )
 
 
