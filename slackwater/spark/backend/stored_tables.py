@@ -30,6 +30,9 @@ _UNDER_WAY = "_temporary"
 #: After so many seconds it is what a crash has left: the longest a job of Spark may go on without a new task.
 _LEFT_BEHIND = 3600.0
 
+#: Seconds between looks at a table that is being written when it is read for the first time: half a minute in all.
+_PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0, 15.0)
+
 
 @dataclass
 class _Files:
@@ -64,17 +67,25 @@ class StoredTables:
         table = self._known(name)
         if not table.indexes:
             return table.frame
-        try:
-            listed = _listed(table.indexes)
-            if listed != table.listed and (table.rows is None or not any(map(_being_written, table.indexes))):
-                table.rows, table.listed = self._held(table.frame.select("*")), listed
-                decision("table.read", table=name)
-        except (PySparkException, Py4JError) as error:
-            if table.rows is None:
-                raise
-            decision("table.being_written", table=name, error=error)
+        for pause in (*_PAUSES, None):
+            try:
+                self._look(table, patient=pause is not None or table.rows is not None)
+            except (PySparkException, Py4JError) as error:
+                if table.rows is None and pause is None:
+                    raise
+                decision("table.being_written", table=name, error=error)
+            if table.rows is not None:
+                break
+            time.sleep(pause or 0)
         assert table.rows is not None
         return table.rows
+
+    def _look(self, table: _Files, patient: bool) -> None:
+        """Hold the rows anew if the files have changed; with patience, not while somebody is writing them."""
+        listed = _listed(table.indexes)
+        if listed == table.listed or (patient and any(map(_being_written, table.indexes))):
+            return
+        table.rows, table.listed = self._held(table.frame.select("*")), listed
 
     def _held(self, rows: DataFrame) -> DataFrame:
         spark = self._backend.spark
