@@ -24,6 +24,7 @@ PAGES = [
     "sinks.md",
     "drop-duplicates.md",
     "distinct-users.md",
+    "fill-gaps.md",
 ]
 
 

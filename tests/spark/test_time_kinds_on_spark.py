@@ -144,3 +144,30 @@ def test_sql_declares_such_streams(spark: SparkSession, tmp_path: Path) -> None:
         run = s.sql("SELECT COUNT(*) AS n FROM x [RANGE 10 SECONDS, SLIDE 10 SECONDS]").start()
         s.run_available()
         assert run.results().select(["n"]) == pa.table({"n": pa.array([1, 1], pa.int64())})
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+def test_a_time_may_be_a_double_and_an_arrival_a_number(spark: SparkSession, kind: str) -> None:
+    texts = ["0.25", "9.75", "10", "19.5", "-0.5", "21", "NaN", "Infinity", "1e300", None]
+    rows = [(text, 1.5 * n) for n, text in enumerate(texts)]
+    df = spark.createDataFrame(rows, "x STRING, came DOUBLE").selectExpr(f"CAST(x AS {kind}) AS t", "came")
+    with sw.Session(spark) as s:
+        stream = s.stream("s", df, time="t", arrival="came", page="3 seconds", disorder=sw.bounded(30))
+        run = stream.window(10).agg(n="count(*)", first="min(t)").start()
+        s.run_available(drain=True)
+        found = sorted((float(r["window_start"]), r["n"], r["first"]) for r in run.results().to_pylist())
+        pages = run.metrics()["pages"]
+        missing = run.metrics()["missing_time"]
+    assert found == [(-10.0, 1, -0.5), (0.0, 2, 0.25), (10.0, 2, 10.0), (20.0, 1, 21.0)]
+    assert (pages, missing) == (5, 4)
+
+
+def test_a_time_of_microseconds_is_exact_as_a_double(spark: SparkSession) -> None:
+    now = 1_750_000_000_123_457
+    df = spark.sql(f"SELECT {now} / 1e6D AS t, 0 AS came")
+    with sw.Session(spark) as s:
+        stream = s.stream("s", df, time="t", arrival="came", disorder=sw.bounded(0))
+        run = stream.window("0.000001").agg(n="count(*)").start()
+        s.run_available(drain=True)
+        (row,) = run.results().to_pylist()
+    assert row["window_start"] * 1_000_000 == now

@@ -129,6 +129,8 @@ class Metrics(StreamMetrics, total=False):
     """Final rows that the sink got."""
     early_results: int
     """Early rows that the sink got."""
+    filled_results: int
+    """Answers for windows in which a known group had no row; with `fill=`."""
     accuracy: dict[str, AccuracyMetrics]
     """How good early answers have been, by aggregate; after the first early answer."""
     prods: int

@@ -175,9 +175,9 @@ class Session(SpeaksSql, NamesCounterparts):
         Args:
             name: the stream's name, for SQL and for the journal.
             df: the rows: a streaming DataFrame, or a static one together with `arrival`.
-            time: the column of application time, as Spark SQL or a Column: a timestamp, a date, a whole number or a
-                decimal of at most 18 digits. Or sw.internal(): the clock's when a page is let in. Or sw.latent():
-                the clock's when a window takes it.
+            time: the column of application time, as Spark SQL or a Column: a timestamp, a date, or a number of at
+                most 18 digits; of a double, millionths count. Or sw.internal(): the clock's when a page is let in.
+                Or sw.latent(): the clock's when a window takes it.
             source: the column that says who sent a row, where many send into one stream.
             disorder: the policy that says how late rows may come. Rows that the session stamps are never late.
             arrival: of a replay: the column that says when each row came.

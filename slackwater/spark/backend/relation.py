@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     NullType,
@@ -110,6 +111,12 @@ def _decimal(time: str, kind: DecimalType) -> tuple[str, TimeDomain] | None:
     return f"CAST(({time}) * {10**kind.scale}BD AS BIGINT)", TimeDomain.decimal(kind.precision, kind.scale)
 
 
+def _double(time: str, kind: DataType) -> tuple[str, TimeDomain]:
+    """Ticks of a millionth: a number of seconds is exact to the microsecond, for some 280 years."""
+    near = f"abs({time}) <= {LAST_TIME}D / 1e6"  # false for NaN, which is larger than any number in Spark
+    return f"CASE WHEN {near} THEN CAST(round(({time}) * 1e6D) AS BIGINT) END", TimeDomain.decimal(18, 6)
+
+
 def _whole_number(time: str, kind: DataType) -> tuple[str, TimeDomain]:
     return f"CAST({time} AS BIGINT)", TimeDomain.SEQUENCE
 
@@ -124,6 +131,8 @@ TIME_TYPES: dict[type[DataType], TimeType] = {
     ByteType: _whole_number,
     ShortType: _whole_number,
     IntegerType: _whole_number,
+    DoubleType: _double,
+    FloatType: _double,
 }
 
 
@@ -134,12 +143,10 @@ def time_in_ticks(frame: DataFrame, time: str, what: str = "time") -> tuple[str,
     found = None if read is None else read(time, kind)
     if found is not None:
         return found
-    remedies = {StringType: "try_to_timestamp({0})", DoubleType: "timestamp_seconds({0})"}
-    remedy = f"{what}={remedies.get(type(kind), 'CAST({0} AS BIGINT)').format(time)!r}"
+    remedy = f"try_to_timestamp({time})" if isinstance(kind, StringType) else f"CAST({time} AS BIGINT)"
     raise QueryError(
-        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date, a whole number or a "
-        "decimal of at most 18 digits: "
-        f"write for example {remedy}"
+        f"{what}={time!r} is of type {kind.simpleString()}; a time is a timestamp, a date, or a number of at most "
+        f"18 digits: write for example {what}={remedy!r}"
     )
 
 

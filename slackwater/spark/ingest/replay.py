@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import TimestampNTZType, TimestampType
+from pyspark.sql.types import NumericType, TimestampNTZType, TimestampType
 
 from slackwater.engine.build import source_label
 from slackwater.engine.executor import Executor
@@ -123,8 +123,12 @@ def read_replay(node: StreamNode, df: DataFrame, arrival: str | None, page: str)
             "arrival='received', or read it with spark.readStream"
         )
     ((_, kind),) = columns_of(df, [arrival], "arrival")
-    if not isinstance(kind, (TimestampType, TimestampNTZType)):
-        raise QueryError(f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp")
+    if isinstance(kind, NumericType):
+        arrival = f"timestamp_seconds({arrival})"
+    elif not isinstance(kind, (TimestampType, TimestampNTZType)):
+        raise QueryError(
+            f"arrival={arrival!r} is of type {kind.simpleString()}; arrival is a timestamp, or a number of seconds"
+        )
     instant, _ = time_in_ticks(df, arrival, "arrival")
     length = microseconds(page)
     if length <= 0:
