@@ -25,6 +25,7 @@ PAGES = [
     "drop-duplicates.md",
     "distinct-users.md",
     "fill-gaps.md",
+    "latest-row.md",
 ]
 
 
