@@ -130,6 +130,11 @@ def check_sideline(plan: PlanNode) -> None:
         raise QueryError(
             "sideline=: nobody knows when a session will end, so no page can wait for it; leave it out"
         )
+    if any(window.fill is not None for node in aggregates_of(plan) if (window := node.as_window()) is not None):
+        raise QueryError(
+            "sideline=: windows without rows are filled in the order of time, and a sideline lets later ones end "
+            "first; leave fill= or sideline= out"
+        )
     if not expensive_nodes(plan):
         raise QueryError(
             "sideline=: pages wait before an expensive operator; this query has no map(), no join with a table and "

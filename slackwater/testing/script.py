@@ -80,6 +80,7 @@ def arrow_plan(
     having: str | None = None,
     gap: Span | None = None,
     step: Span | None = None,
+    fill: int | str | None = L.NO_FILL,
     **aggregates: str,
 ) -> Any:
     """The plan of a query over rows like those of a sample (one row at least), or over results.
@@ -102,7 +103,7 @@ def arrow_plan(
     if select is not None:
         query = L.Select((query,), tuple(select.items()))
     if aggregates:
-        window = L.Window(range, slide, offset, rows, None, own_disorder, gap, step)
+        window = L.Window(range, slide, offset, rows, None, own_disorder, gap, step, fill=fill)
         groups = tuple((g, g) for g in group_by)
         query = L.Aggregate((query,), window, groups, tuple(aggregates.items()))
     if having is not None:

@@ -139,8 +139,9 @@ class KnownGroups:
         return pl.concat(news, how="vertical_relaxed") if news else None
 
     def restore(self, tables: list[pl.DataFrame], closed: Closed) -> None:
-        """Continue from what `take_news` gave."""
+        """Continue from what `take_news` gave. An aggregate that is new has no last value yet."""
         for table in tables:
-            self._learn(table)
+            nulls = [pl.lit(None).alias(name) for name in self._names if name not in table.columns]
+            self._learn(table.with_columns(nulls).select(self._names))
         self._news = []
         self._forget(closed)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from slackwater.errors import QueryError
+from slackwater.operators.prod_request import check_sideline
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
 from slackwater.plan.node import PlanNode
@@ -26,7 +27,7 @@ from slackwater.progress.bounds.punctuated import punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.storage.journal_files import FileJournal
-from slackwater.testing import ListSink, Script
+from slackwater.testing import ListSink, Script, arrow_plan
 from slackwater.testing.types import SampleRelation, SampleTypes
 from tests.kit.streams import SAMPLE, Stream, bounded_streams, frame, unbounded_streams
 
@@ -180,3 +181,30 @@ def test_in_sql_and_refused() -> None:
         plan(L.Window(10, 10, forget=5), bounded(0))
     with pytest.raises(QueryError, match="fill=: sessions and windows for each row are never empty"):
         plan(L.Window(gap=10, fill=0), bounded(0))
+
+
+def test_a_query_that_comes_back_with_another_aggregate_has_no_last_value_of_it() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        sink = ListSink()
+
+        def begin(aggregates: dict[str, str]) -> Script:
+            made = arrow_plan(SAMPLE, 10, 10, group_by=("g",), fill="last", **aggregates)
+            return Script(made, FileJournal(fs.LocalFileSystem(), folder, sync=False), sink)
+
+        begin({"n": "count(*)"}).page(frame([[1, "a"]])).page(frame([[12, "a"]]))
+        script = begin({"n": "count(*)", "most": "max(t)"})
+        script.page(frame([[25, "b"]])).page(frame([[45, "b"]]))
+    found = [(r["g"], r["window_start"], r["n"], r.get("most")) for r in sink.rows]
+    assert found[0] == ("a", 0, 1, None)
+    assert sorted(found[1:]) == [
+        ("a", 10, 1, None),
+        ("a", 20, 1, None),
+        ("a", 30, 1, None),
+        ("b", 20, 1, 25),
+        ("b", 30, 1, 25),
+    ]
+
+
+def test_a_sideline_is_refused() -> None:
+    with pytest.raises(QueryError, match="sideline=: windows without rows are filled in the order of time"):
+        check_sideline(plan(L.Window(10, 10, fill=0), bounded(0)))
