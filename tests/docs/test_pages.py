@@ -26,6 +26,7 @@ PAGES = [
     "distinct-users.md",
     "fill-gaps.md",
     "latest-row.md",
+    "running-totals.md",
 ]
 
 
