@@ -83,6 +83,8 @@ def assert_all_is_said(text: str) -> None:
             joined = {"*", "in", "not"} if re.search(r"JOIN|\. \*|IN \( SELECT", text) else set[str]()
             if "( SELECT" in text:  # a comparison with a sub-query is a join, its sides perhaps swapped
                 joined |= {"and", "<", "<=", ">", ">="}
+            if "SELECT DISTINCT" in text:  # written as GROUP BY
+                joined |= {"distinct"}
             missing = words(text) - words(written) - SAID_OTHERWISE - joined
             assert not missing, (text, written, missing)
 
