@@ -47,7 +47,7 @@ class _ArrivalState:
     """What takes away the times that are too far ahead, where there are some."""
     unguarded: Arrival | None = None
     """The arrival with these times."""
-    folded: dict[tuple[object, tuple[Step, ...]], dict[PaneKernel, Folded]] = field(default_factory=dict)
+    folded: dict[tuple[object, Location, tuple[Step, ...]], dict[PaneKernel, Folded]] = field(default_factory=dict)
     """Their partials, for windows that share the work: by kernel and steps."""
 
 
@@ -157,7 +157,7 @@ class Pages:
         self, page: Page, by: object, fold: Callable[[], dict[PaneKernel, Folded]]
     ) -> dict[PaneKernel, Folded]:
         """What a page came down to, for windows that share the work: the first that asks has it folded."""
-        shared, key = self._shared.setdefault(page.origin, _ArrivalState()), (by, page.steps)
+        shared, key = self._shared.setdefault(page.origin, _ArrivalState()), (by, page.location, page.steps)
         if key not in shared.folded:
             shared.folded[key] = fold()
         return shared.folded[key]
