@@ -52,7 +52,7 @@ def check_late(plan: PlanNode) -> None:
     orders = [node for node in walk(plan) if node.orders_rows]
     if len(orders) + len(joins) > 1 or (orders and distinct):
         raise QueryError(
-            "late=: an ordered union beside another one, a join or drop_duplicates only counts late rows; leave "
+            "late=: an ordered union beside another one, a join or drop_duplicates counts its late rows; leave "
             "it out"
         )
     if joins or orders or (distinct and not firsts):
