@@ -22,6 +22,11 @@ python3 -m venv "$BARE"
 "$BARE/bin/python" -m pip install --quiet dist/*.whl
 (cd build && bare/bin/slackwater check ../examples/flights.sql)
 # What is in it, with versions.
-"$BARE/bin/python" -m pip freeze --exclude slackwater >"dist/slackwater-$VERSION-requirements.txt"
+readonly NEEDS="dist/slackwater-$VERSION-requirements.txt"
+"$BARE/bin/python" -m pip freeze --exclude slackwater >"$NEEDS"
+.venv/bin/python -m pip install --quiet cyclonedx-bom pip-audit
+.venv/bin/cyclonedx-py requirements "$NEEDS" -o "dist/slackwater-$VERSION-sbom.json"
+# It says what it could not look up; a known hole ends the release.
+.venv/bin/pip-audit --no-deps --disable-pip -r "$NEEDS"
 git tag -a "v$VERSION" -m "Slackwater $VERSION"
 echo "release: dist/ has the files; push the tag v$VERSION and upload dist/*"
