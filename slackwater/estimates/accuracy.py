@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.estimates.completeness import FADE
 from slackwater.progress.source_numbers import Floats
@@ -34,6 +35,8 @@ class Accuracy:
         self._seen = self._estimate = self._gain = self._recent = self._weight = 0.0
         self._worst_seen = self._worst = 1.0
         self._intervals = self._held = self._borrowed = 0
+        self._windows = self._all_held = 0
+        """Windows of groups with intervals, and those of which every interval held."""
 
     def learn(self, seen: Floats, estimate: Floats, held: Floats, gain: Floats, known: Floats) -> float:
         """Accuracies of one window's groups, whether intervals held, and how many seconds earlier they came.
@@ -56,6 +59,16 @@ class Accuracy:
         self._weight = FADE * self._weight + 1
         return mean
 
+    def learn_windows(self, keys: NDArray[np.uint64], held: Floats) -> None:
+        """The groups of all intervals of one window, and whether each held; a group may have several, by age."""
+        given = ~np.isnan(held)
+        if given.any():
+            groups, places = np.unique(keys[given], return_inverse=True)
+            missed = np.zeros(len(groups), bool)
+            missed[places[held[given] == 0]] = True
+            self._windows += len(groups)
+            self._all_held += int((~missed).sum())
+
     def metrics(self) -> dict[str, Any]:
         """Figures for a person."""
         if not self.pairs:
@@ -68,6 +81,7 @@ class Accuracy:
             "worst_seen": self._worst_seen,
             "worst_estimate": self._worst,
             "coverage": self._held / self._intervals if self._intervals else None,
+            "all_held": self._all_held / self._windows if self._windows else None,
             "intervals": self._intervals,
             "borrowed": self._borrowed,
             "latency_gain": self._gain / self.pairs,
@@ -87,10 +101,13 @@ class Accuracy:
             self._weight,
             self._worst_seen,
             self._worst,
+            self._windows,
+            self._all_held,
         ]
 
     def restore(self, state: list[float]) -> None:
         """Continue from an earlier `state()`."""
         self.pairs, self._intervals, self._held, self._borrowed = (int(n) for n in state[:4])
         self._seen, self._estimate, self._gain, self._recent, self._weight = state[4:9]
-        self._worst_seen, self._worst = state[9:]
+        self._worst_seen, self._worst = state[9:11]
+        self._windows, self._all_held = (int(n) for n in state[11:] or (0, 0))  # journals of before have none

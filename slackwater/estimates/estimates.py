@@ -189,11 +189,17 @@ class Estimates:
         So many windows have been answered without knowing this one.
         """
         accurate: float | None = None
+        guesses: list[tuple[Guess, Floats]] = []
         curve = self._share if self._curve.whole(self._last(window)) else None
         by_age = None if curve is None else (lambda level, waiting: curve(window, level, waiting))
         for waiting, final in self.answers.final(window, keys, numbers, by_age, behind):
             worst = self._measure(waiting.guess, final, (now - waiting.at) / 1e6)
+            guesses.append((waiting.guess, final))
             accurate = worst if asked_at is not None and (waiting.at == asked_at).any() else accurate
+        for j, a in enumerate(self._measured, 1) if guesses else ():
+            keys = np.concatenate([guess.keys for guess, _ in guesses])
+            held = np.concatenate([_held(guess, final, j) for guess, final in guesses])
+            self._accuracy[a.name].learn_windows(keys, held)
         return accurate
 
     def _share(self, window: int, level: int, waiting: Waiting) -> float:
@@ -223,8 +229,7 @@ class Estimates:
         for j, a in enumerate(self._measured, 1):
             known = ~np.isnan(final[:, j]) & ~np.isnan(guess.seen[:, j])
             if known.any():
-                f, lower, upper = final[known, j], guess.low[known, j], guess.high[known, j]
-                held = np.where(np.isnan(lower), np.nan, (lower <= f) & (f <= upper))
+                f, held = final[known, j], _held(guess, final, j)[known]
                 by_seen, by_estimate = accuracy(guess.seen[known, j], f), accuracy(guess.center[known, j], f)
                 own = guess.known[known, j]
                 means.append(self._accuracy[a.name].learn(by_seen, by_estimate, held, gain[known], own))
@@ -268,6 +273,12 @@ class Estimates:
             for a in self._kernel.aggregates:
                 figures[a.name] = figures.get(a.name, {}) | self._own_measure.metrics(a.name)
         return {"accuracy": figures}
+
+
+def _held(guess: Guess, final: Floats, j: int) -> Floats:
+    """1 where the interval of a column holds the final value, 0 where it does not, NaN where there is none."""
+    f, lower, upper = final[:, j], guess.low[:, j], guess.high[:, j]
+    return np.where(np.isnan(lower) | np.isnan(f), np.nan, (lower <= f) & (f <= upper))
 
 
 def _floats(name: str, values: Floats) -> pl.Series:

@@ -170,6 +170,15 @@ def test_prods_of_all_open_windows_have_intervals_that_hold(range_: str, every: 
     answers = answers[len(answers) // 2 :]
     known = [r for r in answers if r["n_low"] is not None]
     assert len(known) > 0.98 * len(answers)
+    figures = script.metrics()["q/window"]["accuracy"]["n"]
+    by_window: dict[Any, list[bool]] = {}
+    for r in early_of(script):
+        if r["n_low"] is not None:
+            by_window.setdefault(r["window_start"], []).append(
+                r["n_low"] <= finals[r["window_start"]] <= r["n_high"]
+            )
+    every = np.mean([all(window) for window in by_window.values()])
+    assert figures["all_held"] < figures["coverage"] and figures["all_held"] == pytest.approx(every, abs=0.1)
     assert 0.8 < np.mean([r["n_low"] <= finals[r["window_start"]] <= r["n_high"] for r in known]) < 0.98
 
 

@@ -48,6 +48,8 @@ class AccuracyMetrics(TypedDict, total=False):
     """The least accuracy of the estimates."""
     coverage: float | None
     """Share of the intervals that held the final value."""
+    all_held: float | None
+    """Share of windows (by group) of which every interval held; of like ages one counts. 1 less it: any missed."""
     intervals: int
     """Intervals that were given."""
     borrowed: int
