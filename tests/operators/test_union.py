@@ -249,7 +249,7 @@ def test_each_stream_of_a_union_keeps_its_own_policy_and_loses_its_own_share() -
     assert figures["source:b"]["heartbeat"] == 393 - 3 - 1
     policy = script.executor.graph.nodes["source:a"].operator._ports["main"].tracker
     assert figures["source:a"]["rows"] == 200 and figures["source:b"]["rows"] == 40
-    assert policy._stream._seen.queries["q/window"].all_pairs == 200, "only its own rows"
+    assert policy._stream._queries["q/window"].all_pairs == 200, "only its own rows"
 
 
 def test_a_page_of_another_stream_with_the_same_number_keeps_nobody_waiting() -> None:
