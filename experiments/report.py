@@ -166,10 +166,11 @@ EXPERIMENTS = [
         "S3",
         "Timestamps on demand (section 6)",
         "on_demand.py",
-        ("--virtual", "20"),
-        ("--spark",),
+        ("--virtual", "20", "--seeds", "2"),
+        ("--spark", "--seeds", "5"),
         _on_demand,
         ("on_demand.json",),
+        ("on_demand.svg",),
     ),
     Experiment(
         "S4",
