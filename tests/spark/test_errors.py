@@ -47,7 +47,6 @@ CASES: list[tuple[str, Callable[[sw.Stream], Any], list[str]]] = [
     ("months", lambda r: r.window("1 month"), ["month", "no fixed length"]),
     ("number for a timestamp", lambda r: r.rolling(range=30), ["range=30", "'30 minutes'"]),
     ("range of a window", lambda r: r.window(range="1 hour"), ["window('1 hour')", "rolling(range='1 hour')"]),
-    ("rows of a window", lambda r: r.window(rows=5), ["window('10 minutes')", "rolling(rows=5)"]),
     ("unknown word", lambda r: r.window("1 hour", sldie="1 hour"), ["sldie", "did you mean 'slide'"]),
     ("no size", lambda r: r.window(), ["needs a size", "window('10 minutes')"]),
     ("no unit", lambda r: r.window("30"), ["'30'", "'30 minutes'"]),
