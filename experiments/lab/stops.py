@@ -1,6 +1,7 @@
 """Streams of devices that fall silent: one after the other, half of them at once, or all of them for a while.
 
-`affected` are the windows that are open while something stops, and those of the next minute.
+`affected` are the windows that are prodded in the minute after something has stopped. Of a stop that comes after
+the prod nobody can know.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class Stops:
     case: Case
     at: Any
 
-    def affected(self, ends: Any) -> Any:
-        """Whether windows with these ends, in microseconds, were open at a stop or shortly after it."""
-        seconds = (np.asarray(ends) - START) / SECOND
+    def affected(self, prodded: Any) -> Any:
+        """Whether windows that were prodded at these instants, in microseconds, were prodded soon after a stop."""
+        seconds = (np.asarray(prodded) - START) / SECOND
         after = seconds[:, None] - np.asarray(self.at)[None, :]
         return ((after > 0) & (after <= AFTER)).any(axis=1)
 
