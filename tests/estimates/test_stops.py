@@ -9,7 +9,6 @@ import pytest
 from experiments.lab.early_history import answer, history
 from experiments.lab.stops import STOPS
 
-
 QUICK = ("one by one", "outage")
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in STOPS if name not in QUICK]
 
