@@ -7,87 +7,30 @@ the user's program, which starts its queries again after each death.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-
-import pyarrow as pa
 
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.executor import Executor
 from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import JournalError, RunError
-from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
-from slackwater.plan import logical as L
 from slackwater.plan.change import kept_by
-from slackwater.plan.node import PlanNode, describe, streams_of
-from slackwater.progress.bounds.bounded import bounded
+from slackwater.plan.node import describe
 from slackwater.progress.clock import ManualClock
 from slackwater.spark.api.journal_queries import JournalQueries
 from slackwater.spark.storage.journal_files import FileJournal, QueryNote
-from slackwater.testing import ListSink, arrow_page
+from slackwater.testing import arrow_page
 from slackwater.testing.pages import ArrowPages
-from tests.campaign.kinds import CHANGES, LATE, PUNCTUAL, Counted, as_before
+from tests.campaign.kinds import LATE, PUNCTUAL, Counted, as_before
+from tests.campaign.queries import Query, Rows, check_all, streams_read
 from tests.campaign.schedule import STREAMS, Schedule
 from tests.campaign.store import Died, Fate, Store, StoreFiles, die, refuse
 from tests.kit.labels import LEVELS
-from tests.kit.several_streams import Came, Kind, Seen, check
+from tests.kit.several_streams import Came
 from tests.kit.strategies import STRATEGIES
 from tests.kit.streams import SAMPLE, frame
-from tests.kit.streams_of_samples import CODES, plan
-
-
-class Rows(ListSink):
-    """A sink. It may fail, before or after it has kept the rows; a commit that comes again has the same rows."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self._world = world
-        self.failures: list[str] = []
-        """How its next writes fail."""
-
-    def write(self, payload: Payload, commit_id: int) -> None:
-        assert isinstance(payload, pa.Table)
-        self._world.fate.point()
-        fails = self.failures.pop() if self.failures else None
-        if fails == "before":
-            raise OSError("the sink does not answer")
-        if commit_id in self.commits:
-            if not self.commits[commit_id].equals(payload):
-                self._world.wrong.append(f"commit {commit_id} came again with other rows")
-            self._world.counts["rewritten"] += 1
-        super().write(payload, commit_id)
-        self._world.trace.append(f"{commit_id} {payload.to_pylist()}")
-        if fails == "after":
-            raise OSError("the sink does not answer")
-        self._world.fate.point()
-
-
-@dataclass
-class Query:
-    """A query of the user's program."""
-
-    name: str
-    kind: Kind | Counted
-    sink: Rows
-    late: Rows
-    form: int = 0
-    """Which form of it the program has."""
-    first: dict[str, int] = field(default_factory=dict)
-    """The first batch of each stream that is its to see."""
-    last: dict[str, int] | None = None
-    """Behind the last one, of a query that is over."""
-    started: bool = False
-    """Whether the journal knows it, as far as the program knows."""
-
-    def plan(self, world: World) -> PlanNode:
-        """What the program asks for now."""
-        query = self.kind.query
-        if isinstance(query, L.Aggregate) and query.window.slide is not None:
-            query = CHANGES[self.form](query)
-        policy = bounded(world.schedule.slack, timeout=world.schedule.timeout)
-        return plan(query, dict.fromkeys("abc", policy))
+from tests.kit.streams_of_samples import CODES
 
 
 class World:
@@ -305,17 +248,7 @@ class World:
             if isinstance(query.kind, Counted):
                 query.kind.check(rows, query.late.rows, came, whole and query.last is None)
             elif whole:
-                _check_all(query, rows, came)
-
-
-def _check_all(query: Query, rows: list[dict[str, Any]], came: Came) -> None:
-    seen = Seen(query.kind, {}, _Given(rows), last=query.last)  # type: ignore[arg-type]
-    check(seen, query.kind.wanted(came))  # type: ignore[union-attr]
-
-
-@dataclass
-class _Given:
-    rows: list[dict[str, Any]]
+                check_all(query, rows, came)
 
 
 class Process:
@@ -374,7 +307,7 @@ class Process:
         plan = query.plan(world)
         if not query.started and name not in self._journaled():
             query.first = {s: self.next_batch(s) for s in STREAMS}
-        over = [q for q in self.resumable.values() if _streams(q, world) & _streams(query, world)]
+        over = [q for q in self.resumable.values() if streams_read(q, world) & streams_read(query, world)]
         parts, reserved = self.noted.parts(name, plan, "continue"), self.noted.reserved(name)
         late = query.late if isinstance(query.kind, Counted) else None
         settings = QuerySettings(late=late, labels=parts, reserved=reserved)
@@ -449,10 +382,6 @@ class Process:
     def _failed(self, name: str, error: Exception, resumable: bool) -> None:
         self.world.counts["failures"] += 1
         self.ended(name, resumable)
-
-
-def _streams(query: Query, world: World) -> set[str]:
-    return {stream.name for stream in streams_of(query.plan(world))}
 
 
 def simulate(schedule: Schedule) -> World:
