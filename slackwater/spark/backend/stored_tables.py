@@ -31,7 +31,7 @@ _UNDER_WAY = "_temporary"
 _LEFT_BEHIND = 3600.0
 
 #: Seconds between looks at a table that is being written when it is read for the first time: half a minute in all.
-_PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0, 15.0)
+_PAUSES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0, 7.0)
 
 
 @dataclass
@@ -85,7 +85,10 @@ class StoredTables:
         listed = _listed(table.indexes)
         if listed == table.listed or (patient and any(map(_being_written, table.indexes))):
             return
-        table.rows, table.listed = self._held(table.frame.select("*")), listed
+        rows = self._held(table.frame.select("*"))
+        # The list may be of a moment at which the table was half written, though it is whole now.
+        if not patient or _listed(table.indexes) == listed:
+            table.rows, table.listed = rows, listed
 
     def _held(self, rows: DataFrame) -> DataFrame:
         spark = self._backend.spark
