@@ -69,7 +69,7 @@ def test_a_table_may_be_overwritten_while_pages_come(spark: SparkSession, tmp_pa
 
     def keep_saving() -> None:
         version = 1
-        while not over.is_set():
+        while not over.wait(2.0):
             save(version)
             version += 1
 
