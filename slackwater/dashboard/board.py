@@ -10,11 +10,14 @@ from typing import Any
 
 import orjson
 
+from slackwater.dashboard.hold import hold
 from slackwater.dashboard.rates import Rates
+from slackwater.dashboard.rows_shown import rows_shown
 from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.engine.records import Snapshot
 from slackwater.operators.label import Label
-from slackwater.operators.recent_answers import RECENT
+from slackwater.operators.latest_rows import LATEST
+from slackwater.operators.recent_answers import NO_ANSWERS, RECENT
 from slackwater.plan.boxes import Box
 from slackwater.plan.nodes import answering_window
 from slackwater.plan.svg import layers
@@ -59,7 +62,9 @@ class Board:
         self._clock = clock
         self._rates = Rates()
         self._status: dict[str, tuple[float, str, str]] = {}
-        self._answers: dict[str, tuple[object, bytes]] = {}
+        self._answers: dict[str, tuple[object, object, bytes]] = {}
+        """The latest answers and rows of each query as they were published, and their text."""
+        self._spark_ui = watched.spark_ui
         self._topology: tuple[object, bytes] = (None, b"")
         self._table: tuple[float, bytes, bytes] = (-math.inf, b"", b"")
         """When the table of operators was made, of which graph, and its text."""
@@ -97,6 +102,9 @@ class Board:
             "queued": sum(own["queued"] for own in operators.values()),
             "spark_jobs": last.get("spark_jobs"),
             "spark_seconds": last.get("spark_seconds"),
+            "held_bytes": last.get("memory_bytes"),
+            "spool_bytes": last.get("spool_bytes"),
+            "spark_ui": self._spark_ui,
         }
 
     def _graph(self, snapshot: Snapshot) -> bytes:
@@ -136,6 +144,9 @@ class Board:
             status, failure = query.status, query.failure
             self._status[query.name] = now, status, failure
         top = answering_window(query.plan)
+        source = waits.get(Label(query.name, "sink"), "")
+        streams = figures.get("streams", {})
+        waited = next((name for name in streams if Label.of_source(name) == source), next(iter(streams), ""))
         return {
             "name": query.name,
             "status": status,
@@ -143,19 +154,22 @@ class Board:
             "active": query.active,
             "can_prod": top is not None and query.active,
             "groups": [] if top is None else list(top.kernel.keys),
-            "waits_for": waits.get(Label(query.name, "sink")),
-            "streams": list(figures.get("streams", {})),
+            "waits_for": source,
+            "holds": hold(status, self._watched.paused, waited, streams.get(waited, {})),
+            "streams": list(streams),
             "figures": {name: value for name, value in figures.items() if name not in _APART},
         }
 
     def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, bytes]:
-        """The latest answers of each query; those of a stopped one stay. Made into text when others have come."""
+        """The latest rows of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
-            recent = snapshot.of(Label(query.name, "sink")).get(RECENT)
-            shown = self._answers.get(query.name)
-            if recent is not None and (shown is None or shown[0] is not recent):
-                self._answers[query.name] = recent, _text({"query": query.name, **recent})
-        return {f"answers/{name}": text for name, (_, text) in self._answers.items()}
+            sink = snapshot.of(Label(query.name, "sink"))
+            recent, latest = sink.get(RECENT), sink.get(LATEST)
+            known = self._answers.get(query.name)
+            if latest is not None and (known is None or known[0] is not recent or known[1] is not latest):
+                shown = {"query": query.name, **(recent or NO_ANSWERS), **rows_shown(latest)}
+                self._answers[query.name] = recent, latest, _text(shown)
+        return {f"answers/{name}": text for name, (*_, text) in self._answers.items()}
 
 
 def memory(figures: Mapping[str, Any]) -> int:

@@ -53,6 +53,10 @@ class Watched(Protocol):
     def paused(self) -> bool:
         """Whether it is paused."""
 
+    @property
+    def spark_ui(self) -> str:
+        """The address of Spark's own pages; nothing if there are none."""
+
     def queries(self) -> Sequence[WatchedQuery]:
         """All that were started."""
 

@@ -16,6 +16,8 @@ from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_CO
 _log = logging.getLogger(__name__)
 #: The name under which a sink shows them among its figures.
 RECENT = "recent"
+#: What it shows of a query without windows.
+NO_ANSWERS: dict[str, Any] = {"groups": [], "values": [], "windows": []}
 #: How many groups are followed: the first that have an answer.
 GROUPS = 8
 #: How many windows of each group are kept: the latest.

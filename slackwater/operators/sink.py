@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from slackwater.errors import RowsGoneError, RunError
 from slackwater.figures import Figures
 from slackwater.masking import masked
+from slackwater.operators.latest_rows import LATEST, LatestRows
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
@@ -64,6 +65,7 @@ class Sink(Unary):
         self._takes_early = takes_early
         """Whether its rows say that they are early."""
         self._recent = recent
+        self._latest = LatestRows()
         self._to = output
         self._makes = isinstance(output, MakesRows)
         self._last: int | None = None
@@ -92,8 +94,10 @@ class Sink(Unary):
             if recipe is not None:
                 self.pages.hold(recipe.page)
                 self._recipes.append(recipe.page)
-            if self._recent is not None and not isinstance(payload, (Staged, Recipe)):
-                self._recent.take(payload)
+            if not isinstance(payload, (Staged, Recipe)):
+                self._latest.take(payload)
+                if self._recent is not None:
+                    self._recent.take(payload)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """A prod ends here: the rows that it asked for came before it."""
@@ -164,10 +168,10 @@ class Sink(Unary):
         self._recipes = []
 
     def metrics(self) -> Figures:
-        """Rows and commits so far, and the latest answers of windows."""
+        """Rows and commits so far, the latest rows, and the latest answers of windows."""
         recent = {} if self._recent is None else {RECENT: self._recent.figures()}
         rows = {"rows": self._rows, "results": self._rows - self._early_rows, "early_results": self._early_rows}
-        return {**rows, "commits": self._next, **recent}
+        return {**rows, "commits": self._next, LATEST: self._latest.tables, **recent}
 
 
 def output_failed(query: str, rows: str, output: object, error: Exception) -> RunError:

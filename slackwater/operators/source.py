@@ -379,6 +379,7 @@ class Source(Unary):
         own = self._ports[MAIN]
         figures: dict[str, Any] = {
             "highest": self._highest,
+            "heard": None if self._quiet_since == MIN_TICK else self._quiet_since + self._away,
             "pages": self._pages,
             **self._batching.metrics(),
             "rows": self._rows,
@@ -392,8 +393,7 @@ class Source(Unary):
             "lateness_shares": self._lateness.shares(),
             "policies": {port: p.tracker.metrics() for port, p in self._ports.items()},
         }
-        slowest = {port: p.slowest() for port, p in self._ports.items() if p.by_source}
-        if any(slowest.values()):
+        if any((slowest := {port: p.slowest() for port, p in self._ports.items() if p.by_source}).values()):
             figures["slowest_sources"] = slowest
         if own.tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind

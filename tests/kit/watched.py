@@ -61,6 +61,8 @@ def rows(*given: tuple[float, str, float]) -> pl.DataFrame:
 class WatchedScript:
     """Queries by name; `page` lets a page in and waits until all has been worked on."""
 
+    spark_ui = "http://127.0.0.1:4040"
+
     def __init__(self, plans: Mapping[str, PlanNode], early: Early | None = None) -> None:
         self.clock = ManualClock(0)
         self.pages = ArrowPages()

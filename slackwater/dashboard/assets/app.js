@@ -65,7 +65,11 @@ function drawSession() {
     ["strategy", "strategy", s.strategy, s.strategy],
     ["spark_jobs", "Spark jobs", s.spark_jobs, number(s.spark_jobs)],
     ["spark_seconds", "in Spark", s.spark_seconds, seconds(s.spark_seconds)],
+    ["held_bytes", "waits in memory", s.held_bytes, bytes(s.held_bytes)],
+    ["spool_bytes", "waits on disk", s.spool_bytes, bytes(s.spool_bytes)],
   ]);
+  at("spark").hidden = !s.spark_ui;
+  if (/^https?:/.test(s.spark_ui)) mark(at("spark"), "href", s.spark_ui);
   const button = at("pause");
   button.disabled = false;
   write(button, s.paused ? "Resume" : "Pause");
@@ -74,15 +78,17 @@ function drawSession() {
 }
 
 function drawQueries() {
+  at("no-queries").hidden = state.queries.length > 0;
   keyed(at("queries"), queries, state.queries.map((query) => query.name), (name) => new QueryCard(name, post));
   for (const query of state.queries) {
     const card = queries.get(query.name);
-    card.show(query, state.streams);
+    card.show(query);
     if (!card.recent && state.answers.has(query.name)) card.answer(state.answers.get(query.name));
   }
 }
 
 function drawStreams() {
+  at("no-streams").hidden = state.streams.length > 0;
   const key = (stream) => `${stream.name}\n${stream.disorder}`;
   keyed(at("streams"), streams, state.streams.map(key), () => new StreamCard());
   for (const stream of state.streams) streams.get(key(stream)).show(stream);

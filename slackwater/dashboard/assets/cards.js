@@ -3,6 +3,7 @@
 import { Answers, Lag, Lateness, Lost } from "./charts.js";
 import { Figures, make, mark, write } from "./dom.js";
 import { instant, isInstant, number, seconds, share, stamp } from "./format.js";
+import { ResultTable } from "./results.js";
 
 const KEPT_LAGS = 600;
 
@@ -13,21 +14,23 @@ export class QueryCard {
     this.failure = make("p", { class: "wrong", hidden: true });
     this.figures = new Figures("figures");
     this.said = make("p", { class: "said", role: "status" });
-    this.where = make("input", { placeholder: "only groups, as in carrier = 'AA'", "aria-label": `groups to ask ${name} for`,
+    this.where = make("input", { "aria-label": `groups to ask ${name} for`,
       spellcheck: "false", autocapitalize: "off", onkeydown: (key) => key.key === "Enter" && this.prod() });
-    this.ask = make("button", { type: "button", class: "main", onclick: () => this.prod() }, "Refresh");
+    this.ask = make("button", { type: "button", class: "main", onclick: () => this.prod() }, "Ask for an early answer");
     this.halt = make("button", { type: "button", class: "danger", onclick: () => this.stop() }, "Stop");
-    this.holds = make("p", { class: "quiet" });
+    this.holds = make("p", { class: "holds" });
     this.lag = new Lag();
-    this.lags = { at: [], lag: [] };
+    this.lags = { at: [], lag: [], rate: [] };
+    this.results = new ResultTable(name);
     this.name = name;
     this.early();
     this.loss();
     this.element = make("article", { class: "card", "data-query": name },
       make("div", { class: "top" }, make("h3", {}, name), this.badge),
-      this.failure, this.figures.element, this.holds,
+      this.failure, this.holds, this.figures.element,
       make("div", { class: "ask" }, this.where, this.ask, this.halt), this.said,
-      make("h4", {}, "Lag since this page was opened"), this.lag.element, this.answers, this.losses);
+      this.results.element, this.answers,
+      make("h4", {}, "Lag, and rows a second, since this page was opened"), this.lag.element, this.losses);
   }
 
   early() {
@@ -41,15 +44,15 @@ export class QueryCard {
 
   loss() {
     this.lost = new Lost();
-    this.rows = make("tbody");
+    this.lostRows = make("tbody");
     this.losses = make("div", { hidden: true }, make("h4", {}, "Lost rows: their windows had been answered"), this.lost.element,
       make("div", { class: "losses wide" }, make("table", {},
         make("thead", {}, make("tr", {}, make("th", {}, "minute"), make("th", {}, "source"), make("th", { class: "number" }, "rows"))),
-        this.rows)));
+        this.lostRows)));
   }
 
   end() {
-    [this.chart, this.lost, this.lag].forEach((chart) => chart.end());
+    [this.chart, this.lost, this.lag, this.results].forEach((part) => part.end());
   }
 
   async prod() {
@@ -79,16 +82,18 @@ export class QueryCard {
     write(this.said, error ?? told(new Date().toLocaleTimeString()));
   }
 
-  show(query, streams) {
+  show(query) {
     const f = query.figures;
     write(this.badge, query.status);
     mark(this.badge, "data-status", query.status);
     this.failure.hidden = !query.failure;
     write(this.failure, query.failure);
     this.ask.disabled = !query.can_prod;
-    this.ask.title = query.can_prod ? "Ask for early results now" : "Only windows that are open can answer early";
-    this.where.disabled = !query.can_prod || !query.groups.length;
-    if (query.groups.length) this.where.placeholder = `only some groups, by ${query.groups.join(", ")}`;
+    this.ask.title = query.can_prod ? "Its open windows answer now, from the rows that have come"
+      : query.active ? "Only a query with windows can answer early" : "The query has ended";
+    this.where.hidden = !query.groups.length;
+    this.where.disabled = !query.can_prod;
+    this.where.placeholder = `all groups; or some, as in ${query.groups[0]} = '…'`;
     this.halt.disabled = !query.active;
     this.figures.show([
       ["heartbeat", "heartbeat", f.heartbeat, stamp(f.heartbeat)],
@@ -102,21 +107,22 @@ export class QueryCard {
       ...optional(f, "lost_share", "lost", share),
       ...optional(f, "state_bytes", "state bytes", number),
     ]);
-    write(this.holds, held(query, streams));
-    this.note(f.lag_seconds);
+    write(this.holds, query.holds);
+    this.results.tell(query);
+    this.note(f.lag_seconds, f.rows);
     this.tell(f.accuracy);
     this.lose(f.losses ?? []);
   }
 
-  note(lag) {
-    const now = Date.now() / 1000, { at, lag: kept } = this.lags;
-    if (lag === null || (at.length && now - at[at.length - 1] < 0.5)) return;
+  note(lag, rows) {
+    const now = Date.now() / 1000, { at, lag: lags, rate } = this.lags, last = at.length - 1;
+    if (at.length && now - at[last] < 0.5) return;
+    const before = this.rows ?? rows;
+    this.rows = rows;
+    rate.push(at.length ? (rows - before) / (now - at[last]) : null);
     at.push(now);
-    kept.push(lag);
-    if (at.length > KEPT_LAGS) {
-      at.shift();
-      kept.shift();
-    }
+    lags.push(lag);
+    if (at.length > KEPT_LAGS) [at, lags, rate].forEach((kept) => kept.shift());
     if (at.length > 1) this.lag.set(this.lags);
   }
 
@@ -136,12 +142,13 @@ export class QueryCard {
     for (const { minute, rows } of losses) minutes.set(minute, (minutes.get(minute) ?? 0) + rows);
     const order = [...minutes.keys()].reverse();
     this.lost.set({ minutes: order.map(instant), rows: order.map((m) => minutes.get(m)), timed: isInstant(order[0]) });
-    this.rows.replaceChildren(...losses.map(({ minute, source, rows }) =>
+    this.lostRows.replaceChildren(...losses.map(({ minute, source, rows }) =>
       make("tr", {}, make("td", {}, minute), make("td", {}, source ?? "–"), make("td", { class: "number" }, number(rows)))));
   }
 
   answer(recent) {
     this.recent = recent;
+    this.results.set(recent);
     this.answers.hidden = !recent.windows.length || !recent.values.length;
     choices(this.group, recent.groups);
     choices(this.value, recent.values);
@@ -168,14 +175,6 @@ function optional(figures, name, label, text) {
   return name in figures ? [[name, label, figures[name], text(figures[name])]] : [];
 }
 
-function held(query, streams) {
-  if (!query.active || !query.waits_for) return "";
-  const name = query.waits_for.replace(/^source:/, "");
-  const stream = streams.find((of) => of.name === name && of.queries.includes(query.name));
-  const sources = Object.keys(stream?.held_back_by ?? {}).slice(0, 3);
-  return `Time waits for ${name}${sources.length ? `, there for ${sources.join(", ")}` : ""}.`;
-}
-
 function choices(select, names) {
   const chosen = select.value;
   if ([...select.options].map((option) => option.value).join("\n") === names.join("\n")) return;
@@ -195,8 +194,8 @@ export class StreamCard {
     this.sources = make("div", { hidden: true }, make("h4", {}, "Sources that hold time back"),
       make("table", {}, this.behind));
     this.element = make("article", { class: "card" }, make("div", { class: "top" }, this.title, this.policy),
-      this.figures.element, make("h4", {}, "How late rows come, and how long the policy waits"),
-      this.chart.element, this.told, this.sources);
+      make("h4", {}, "How late rows come, and how long the policy waits"), this.chart.element, this.told,
+      this.figures.element, this.sources);
   }
 
   end() {
@@ -211,6 +210,7 @@ export class StreamCard {
     this.figures.show([
       ["heartbeat", "heartbeat", stream.heartbeat, stamp(stream.heartbeat)],
       ["lag_seconds", "lag", stream.lag_seconds, seconds(stream.lag_seconds)],
+      ["silent_seconds", "no row for", stream.silent_seconds, seconds(stream.silent_seconds)],
       ["wait", "policy waits", stream.wait, text(stream.wait)],
       ["rows", "rows", stream.rows, number(stream.rows)],
       ["pages", "pages", stream.pages, number(stream.pages)],
@@ -224,7 +224,7 @@ export class StreamCard {
     const beyond = shares.filter(([by]) => stream.wait !== null && by > stream.wait).reduce((sum, [, part]) => sum + part, 0);
     this.chart.set(late > 0 ? { shares, wait: stream.wait, timed } : null);
     write(this.told, shares.length ? `${share(1 - late)} of the rows are not behind; ${share(beyond)} come later than the policy waits now.`
-      : "Nothing is known yet of how late rows come.");
+      : "No row has come yet, so nobody knows how late they come.");
     const held = Object.entries(stream.held_back_by);
     this.sources.hidden = !held.length;
     const key = JSON.stringify(held);

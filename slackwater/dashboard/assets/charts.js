@@ -230,22 +230,30 @@ export class Lost extends Chart {
   }
 }
 
-// How the lag went since the page was opened.  data: { at, lag }
+// How the lag and the rows a second went since the page was opened.  data: { at, lag, rate }
 export class Lag extends Chart {
   constructor() {
-    super(110);
+    super(150);
   }
 
   columns() {
-    return [this.data.at, this.data.lag];
+    return [this.data.at, this.data.lag, this.data.rate];
   }
 
   options(axis) {
+    const line = { width: 1.5, points: { show: false } };
+    const from0 = (plot, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1) * 1.1];
     return {
-      legend: { show: false },
-      scales: { y: { range: (plot, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1) * 1.1] } },
-      series: [{}, { stroke: colour("--accent"), width: 1.5, points: { show: false } }],
-      axes: [times(axis, true), { ...axis, size: 64, values: (plot, ticks) => ticks.map((tick) => seconds(tick)) }],
+      scales: { y: { range: from0 }, rate: { range: from0 } },
+      series: [{ label: "time" },
+        { ...line, label: "lag", stroke: colour("--accent"), value: (plot, v) => seconds(v) },
+        { ...line, label: "rows a second", scale: "rate", stroke: colour("--early"), value: (plot, v) => number(v) }],
+      axes: [times(axis, true), { ...axis, size: 64, values: (plot, ticks) => ticks.map((tick) => seconds(tick)) },
+        { ...axis, scale: "rate", side: 1, size: 64, grid: { show: false },
+          values: (plot, ticks) => ticks.map((tick) => `${number(tick)}/s`) }],
     };
   }
 }
+
+// A print has all charts, also those that are not on the screen.
+addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw()));

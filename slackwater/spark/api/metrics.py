@@ -134,10 +134,11 @@ def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | No
     source, port = snapshot.of(source_label(stream.name)), _port(stream, first)
     beat = _heartbeat(snapshot, stream, first)
     seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
-    highest = source.get("highest")
+    highest, heard = source.get("highest"), source.get("heard")
     figures: StreamMetrics = {
         "heartbeat": stream.domain.show(beat),
         "lag_seconds": _lag(beat, stream.domain, now),
+        "silent_seconds": None if heard is None else (now - heard) / 1e6,
         **_chosen(cast(StreamMetrics, source), (*_COUNTS, "pages_together")),
         "lateness": {name: round(ticks * seconds, 6) for name, ticks in source.get("lateness", {}).items()},
         "lateness_shares": snapshot.once(

@@ -341,6 +341,11 @@ class Session(SpeaksSql, NamesCounterparts):
         """The latest figures of all operators."""
         return self._running.loop.history
 
+    @property
+    def spark_ui(self) -> str:
+        """The address of Spark's own pages; nothing if they are switched off."""
+        return self.spark.sparkContext.uiWebUrl or ""
+
     @called()
     def serve(self, port: int = 0, host: str = "127.0.0.1", token: str | None = None) -> LivePage:
         """A live page of this session in the browser, until the session stops; open its `url`.
