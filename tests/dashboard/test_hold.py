@@ -9,7 +9,7 @@ import pytest
 from slackwater.dashboard.board import Board
 from slackwater.dashboard.hold import hold
 from slackwater.progress.bounds.bounded import bounded
-from slackwater.progress.learned.learned import learned
+from slackwater.progress.bounds.environment_policy import sensors
 from tests.kit.watched import WatchedScript, rows, sliding
 
 STREAM = {"rows": 3, "lag_seconds": 9.0, "silent_seconds": 2.0, "wait": 5.0, "heartbeat": "a", "held_back_by": {}}
@@ -45,7 +45,8 @@ def test_a_stream_that_goes_silent() -> None:
 
 
 def test_the_source_that_is_furthest_behind_is_named_with_its_distance() -> None:
-    script = WatchedScript({"q": sliding("10 seconds", "10 seconds", learned(), source="carrier", n="count(*)")})
+    policy = sensors({"AA": "1 second", "UA": "10 seconds"}, timeout="1 hour")
+    script = WatchedScript({"q": sliding("10 seconds", "10 seconds", policy, source="carrier", n="count(*)")})
     try:
         for second in range(1, 60):
             both = [(second, "AA", 1.0), (second, "UA", 1.0)]
@@ -53,8 +54,7 @@ def test_the_source_that_is_furthest_behind_is_named_with_its_distance() -> None
         behind = script.query("q").metrics()["streams"]["s"]
         assert behind["held_back_by"]["UA"] == behind["heartbeat"] != behind["held_back_by"]["AA"]
         assert told(script) == (
-            f"Waits for source UA of stream s: its time is {behind['wait']:.0f} s behind the newest row, "
-            "which came 0 s ago."
+            "Waits for source UA of stream s: its time is 11 s behind the newest row, which came 0 s ago."
         )
     finally:
         script.stop()
