@@ -16,7 +16,7 @@ from slackwater.dashboard.rows_shown import rows_shown
 from slackwater.dashboard.watched import Watched, WatchedQuery
 from slackwater.engine.records import Snapshot
 from slackwater.operators.label import Label
-from slackwater.operators.latest_rows import LATEST
+from slackwater.operators.newest_rows import NEWEST
 from slackwater.operators.recent_answers import NO_ANSWERS, RECENT
 from slackwater.plan.boxes import Box
 from slackwater.plan.nodes import answering_window
@@ -164,7 +164,7 @@ class Board:
         """The latest rows of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
             sink = snapshot.of(Label(query.name, "sink"))
-            recent, latest = sink.get(RECENT), sink.get(LATEST)
+            recent, latest = sink.get(RECENT), sink.get(NEWEST)
             known = self._answers.get(query.name)
             if latest is not None and (known is None or known[0] is not recent or known[1] is not latest):
                 shown = {"query": query.name, **(recent or NO_ANSWERS), **rows_shown(latest)}

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from slackwater.errors import RowsGoneError, RunError
 from slackwater.figures import Figures
 from slackwater.masking import masked
-from slackwater.operators.latest_rows import LATEST, LatestRows
+from slackwater.operators.newest_rows import NEWEST, NewestRows
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
@@ -65,7 +65,7 @@ class Sink(Unary):
         self._takes_early = takes_early
         """Whether its rows say that they are early."""
         self._recent = recent
-        self._latest = LatestRows()
+        self._newest = NewestRows()
         self._to = output
         self._makes = isinstance(output, MakesRows)
         self._last: int | None = None
@@ -95,7 +95,7 @@ class Sink(Unary):
                 self.pages.hold(recipe.page)
                 self._recipes.append(recipe.page)
             if not isinstance(payload, (Staged, Recipe)):
-                self._latest.take(payload)
+                self._newest.take(payload)
                 if self._recent is not None:
                     self._recent.take(payload)
 
@@ -171,7 +171,7 @@ class Sink(Unary):
         """Rows and commits so far, the latest rows, and the latest answers of windows."""
         recent = {} if self._recent is None else {RECENT: self._recent.figures()}
         rows = {"rows": self._rows, "results": self._rows - self._early_rows, "early_results": self._early_rows}
-        return {**rows, "commits": self._next, LATEST: self._latest.tables, **recent}
+        return {**rows, "commits": self._next, NEWEST: self._newest.tables, **recent}
 
 
 def output_failed(query: str, rows: str, output: object, error: Exception) -> RunError:

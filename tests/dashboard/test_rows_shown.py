@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from slackwater.dashboard.board import Board, _text
 from slackwater.dashboard.rows_shown import rows_shown
-from slackwater.operators.latest_rows import BYTES, ROWS, LatestRows
+from slackwater.operators.newest_rows import BYTES, ROWS, NewestRows
 from tests.kit.watched import WatchedScript, rows, sliding
 
 
 @given(st.lists(st.integers(0, 150), max_size=12))
 def test_the_newest_rows_are_kept_and_no_more(sizes: list[int]) -> None:
-    latest, given_rows = LatestRows(), list[int]()
+    latest, given_rows = NewestRows(), list[int]()
     for size in sizes:
         new = list(range(len(given_rows), len(given_rows) + size))
         latest.take(pa.table({"n": pa.array(new, pa.int64())}))
@@ -27,7 +27,7 @@ def test_the_newest_rows_are_kept_and_no_more(sizes: list[int]) -> None:
 
 
 def test_of_wide_rows_fewer_are_kept() -> None:
-    latest = LatestRows()
+    latest = NewestRows()
     for number in range(30):
         latest.take(pa.table({"n": [number], "text": ["x" * (BYTES // 10)]}))
     assert sum(table.nbytes for table in latest.tables) <= BYTES

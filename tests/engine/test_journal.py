@@ -75,7 +75,7 @@ def assert_undisturbed(world: World, script: Script, calm: Script) -> None:
     assert calm.late is not None
     assert_same_rows(world.sink.rows, timeless(calm.results), ["window_start", "g"])
     assert sorted(map(str, world.late.rows)) == sorted(map(str, calm.late.rows))
-    unlike = ("commits", "state_bytes", "recent", "latest_rows")  # the latest answers are those since the start
+    unlike = ("commits", "state_bytes", "recent", "newest_rows")  # the latest answers are those since the start
     for label, figures in calm.metrics().items():
         got = script.metrics()[label]
         assert {k: v for k, v in got.items() if k not in unlike} == {

@@ -7,20 +7,20 @@ from collections import deque
 import pyarrow as pa
 
 #: The name under which a sink publishes them.
-LATEST = "latest_rows"
+NEWEST = "newest_rows"
 #: How many rows are kept: as many as a person scrolls through.
 ROWS = 200
 #: Bytes that they may have: of wider rows fewer are kept.
 BYTES = 1 << 20
 
 
-class LatestRows:
+class NewestRows:
     """Keeps tables as they came. Who shows them makes them into text, in a thread of its own.
 
-    >>> latest = LatestRows()
-    >>> latest.take(pa.table({"n": range(150)})), latest.take(pa.table({"n": range(60)}))
+    >>> newest = NewestRows()
+    >>> newest.take(pa.table({"n": range(150)})), newest.take(pa.table({"n": range(60)}))
     (None, None)
-    >>> [table.num_rows for table in latest.tables], latest.tables is latest.tables
+    >>> [table.num_rows for table in newest.tables], newest.tables is newest.tables
     ([140, 60], True)
     """
 
