@@ -1,272 +1,250 @@
-"""The profile of early answers of one age: what is still to come, and how far guesses of it were off.
+"""The profile of early answers of one age: how much was missing, which guess came closest, how far it was off.
 
-Guesses compete, and a mix of them is learned (`Ridge`). Windows unlike those before, as where sources fall silent,
-have intervals of their own, made of the errors in such windows alone.
+Errors are counted in scales: the error that independent rows would bring, times what the group's errors have been
+beside that. The rows that are missing are those of this window, or as many as usual; the better of both is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from slackwater.aggregates.growth import Growth
+from slackwater.estimates.arrival_variance import ArrivalVariance
 from slackwater.estimates.completeness import FADE
-from slackwater.estimates.conformal import LATER, Conformal
-from slackwater.estimates.group_history import MOST_GROUPS, GroupHistory, Keys
-from slackwater.estimates.guesses import (
-    ADDED,
-    BORROWED,
+from slackwater.estimates.conformal import Conformal, moved
+from slackwater.estimates.early_guess import Guess
+from slackwater.estimates.group_history import (
     CHANGED,
-    FIGURES,
-    GUESSES,
+    COUNT,
+    FINAL,
     LONG,
+    LONG_FINAL,
     LONG_SEEN,
-    MIX,
-    NOW,
+    MOST_GROUPS,
     OFF,
-    OUTSIDE,
+    SIZE,
+    GroupHistory,
+    Keys,
+)
+from slackwater.estimates.guesses import (
+    EXPECTING,
+    FROM_CURVE,
+    GUESSES,
     PACED,
-    SHARE,
     SHIFTS,
     SUMS,
-    UNITS,
-    USUAL,
-    VARIED,
-    WAVY,
-    WAYS,
-    Flags,
-    rests,
-    units,
+    guess_shift,
+    guess_sum,
+    share_in,
 )
-from slackwater.estimates.ridge import Ridge
-from slackwater.progress.restorable import Restorable
+from slackwater.estimates.season import Season
+from slackwater.estimates.season_width import SeasonWidth
+from slackwater.estimates.small_arrays import finite, side_by_side, within
+from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
 from slackwater.progress.source_numbers import Floats, Ints
 
-#: Another guess is taken instead of the first if it has been closer by 3 %, and that over TRIED windows.
-CLOSER, TRIED = 0.97, 8
-#: From the first windows only rows and values are learned: errors of those who know nothing tell nothing.
-BLIND = 2
-#: Errors and histories of groups fade at this share of the speed of what rows and values are like lately.
-SLOWER = 0.2
-#: What the mix has learned counts for this much when there is one more window: a day of 144 is known after a few.
-MIX_FADE = 0.997
-#: What the mix has left is expected again if it lasted: over the last ten windows.
-LEFT_FADE = 0.9
-#: Share of a season: errors that are known later than that tell of another time of the day.
-LATE = 0.25
-#: Times the usual error: a larger one counts for no more.
+#: By how much an other guess must have been closer, and over how many windows.
+CLOSER = 0.97
+TRIED = 8
+#: History of all groups counts for so many windows of a group's own: for its choice, and for its errors.
+COMMON_CHOICE = 20.0
+COMMON_SPREAD = 4.0
+#: From so few windows nothing is known, not even how far one is off.
+BLIND = 4
+#: From so many it is known roughly.
+MEASURED = 6
+#: At the least so many rows are thought to be missing, however complete a window looks.
+LEAST_MISSING = 0.25
+#: An error counts for at most so many times the usual one: one surprise does not make a group a wild one.
 WILD = 3.0
-#: Waves of a day.
-WAVES = np.arange(1.0, 5.0)
-#: Intervals become at most so many times as wide by the time of the day.
-WIDER = 2.0
-#: A window is unlike those before if its rows, or those that came last, differ by more than so many times what they
-#: usually do; at first that is thought to be chance, for AT_FIRST windows.
-UNLIKE, AT_FIRST = 4.0, 2.0
-#: By how much a miss moves the share left outside (adaptive conformal inference, Gibbs and Candès 2021), once
-#: SETTLED windows are known; within LEAST_OUTSIDE and MOST_OUTSIDE times the target.
-STEP, SETTLED, LEAST_OUTSIDE, MOST_OUTSIDE = 0.007, 50.0, 0.002, 4.0
+#: Errors are forgotten more slowly than what rows and values are like.
+SLOWER = 0.2
+#: Units by the rows that are usually missing, and by those that are missing now. An error is what it was, however
+#: large others have been since: else intervals lag behind a day, too narrow in the morning and too wide at night.
+UNITS, USUAL, NOW = 2, 0, 1
+#: Kinds of intervals that go by the pace, and that of the first guess.
+FIRST_KINDS = [*range(UNITS)]
+PACED_KINDS = [PACED * UNITS, PACED * UNITS + 1, *FIRST_KINDS]
+_SIDES = {Growth.RISES: 1, Growth.FALLS: -1}
 
 
-@dataclass
-class Guess:
-    """Early answers of one age, by group and column; the first column is the number of rows."""
-
-    keys: Keys
-    seen: Floats
-    recent: Floats
-    """Rows of all groups that came last, and their usual number."""
-    guesses: Floats
-    center: Floats
-    """The guess that was taken; `fit_to_type` makes it fit its type and its interval."""
-    features: Floats
-    """What the mix is made of, by group, column and feature; the last ones are waves and what was left."""
-    waves: Floats
-    unit: Floats
-    spread: Floats
-    """How many units errors have had, by group, column and guess."""
-    low: Floats
-    high: Floats
-    known: Floats
-    """How many windows of the group are known; with few of them the interval is that of other groups."""
-    unlike: Floats
-    """1 for a window unlike those before."""
-
-    def parts(self) -> list[Floats]:
-        """All but the keys."""
-        return [getattr(self, field.name) for field in fields(self)[1:]]
-
-    def take(self, places: Ints) -> Guess:
-        """Some of the groups."""
-        return Guess(self.keys[places], *(part[places] for part in self.parts()))
-
-    def joined(self, others: Sequence[Guess]) -> Guess:
-        """These groups and those of others."""
-        every = [self, *others]
-        parts = (np.concatenate(part) for part in zip(*(guess.parts() for guess in every), strict=True))
-        return Guess(np.concatenate([guess.keys for guess in every]), *parts)
-
-
-class AgeProfile(Restorable):
+class AgeProfile:
     """Learns from the windows that were answered early at about the same age, and guesses for the next ones.
 
     Args:
         columns: how the number of rows, and each aggregate, grows.
         coverage: share of final values that should lie within their intervals.
-        season: after how many windows the stream repeats itself, if it may.
+        seasons: that there may be, each with its length in windows and in days.
+        span: of a window, in slides.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (
-        "windows", "_latest", "_common", "_outside", "_recent", "_left", "_groups", "_usual", "_unlike",
-        "_mix", "_width",
-    )  # fmt: skip
-
-    def __init__(self, columns: Sequence[Growth], coverage: float, season: float | None = None) -> None:
-        def of(*some: Growth) -> Flags:
-            return np.array([growth in some for growth in columns])
-
-        n = len(columns)
-        self._columns, self._target, self._season = columns, 1 - coverage, season
-        self._sums, self._shifts = of(*SUMS), of(*SHIFTS)
-        self._rises, self._falls = of(Growth.RISES, Growth.COUNTS), of(Growth.FALLS)
-        self._stays = of(Growth.JUMPS)
-        self._side = of(Growth.RISES) * 1 - of(Growth.FALLS) * 1
+    def __init__(
+        self, columns: list[Growth], coverage: float, seasons: Sequence[tuple[float, int]] = (), span: float = 1.0
+    ) -> None:
+        self._columns = columns
+        self._target = 1 - coverage
+        self._guesses = GUESSES + len(seasons)
         self.windows = 0
         self._latest: int | None = None
         """The last window that it has learned from."""
-        self._common = np.zeros((n, FIGURES))
-        self._outside = np.full(n, self._target)
-        self._recent = np.zeros(2)
-        """How many windows, and by how many rows those that came last differed from the usual."""
-        self._left = np.zeros((n, 2))
-        self._groups = GroupHistory(n * FIGURES)
-        self._usual, self._unlike = Conformal(n, GUESSES * UNITS), Conformal(n, GUESSES * UNITS)
-        waves = 0 if season is None else 2 * len(WAVES)
-        prior = np.zeros((n, WAYS + waves + 1))
-        prior[self._sums, SHARE] = prior[self._sums, ADDED] = 0.5
-        self._mix, self._width = Ridge(prior), Ridge(np.eye(1, 1 + waves).repeat(n, axis=0))
+        self._common = np.zeros((len(columns), OFF + self._guesses))
+        self._traffic = Traffic()
+        self._changes = AfterChanges(len(columns))
+        self._arrivals = ArrivalVariance()
+        self._outside = np.full(len(columns), self._target)
+        self._groups = GroupHistory(len(columns), OFF + self._guesses)
+        self._kinds = [*range(self._guesses * UNITS)]
+        self._unusual = [kind for kind in self._kinds if kind // UNITS not in EXPECTING]
+        """Kinds of intervals, and those that do not expect what was usual."""
+        self._intervals = [Conformal(len(self._kinds)) for _ in columns]
+        self._seasons = [Season(length, days, span, len(columns)) for length, days in seasons]
+        self._widths = [SeasonWidth(length, len(columns)) for length, _ in seasons[:1]]
+        """Of the day: a week comes too rarely to tell how large errors are in it."""
 
     @property
     def ready(self) -> bool:
         """Whether it has seen enough to choose between guesses."""
         return self.windows >= TRIED
 
-    def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats, recent: Floats) -> Guess:
-        """Estimates of final values: from what is seen, the curve, and the rows that came last."""
-        n, c = seen.shape
-        own = self._groups.of(keys).reshape(n, c, FIGURES)
-        guesses = np.empty((n, c, GUESSES))
-        guesses[:, :, :WAYS] = rests(seen, curve, recent, own, self._common, self._sums, self._shifts)
-        unit = units(self._columns, seen, np.maximum(guesses[:, 0, :WAYS].mean(axis=1), 0), own)
-        waves = np.ones((n, 1))
-        if self._season is not None:
-            angle = 2 * np.pi * window[:, None] / self._season * WAVES
-            waves = np.concatenate([waves, np.cos(angle), np.sin(angle)], axis=1)
-        level = np.where(self._sums, guesses[:, :, SHARE], unit[:, :, USUAL] * self._level() * self._shifts)
-        left = self._left[:, 1] / np.maximum(self._left[:, 0], 1e-9)
-        varying = [guesses[:, :, :WAYS], level[:, :, None] * waves[:, None, 1:], (level * left)[:, :, None]]
-        features = np.concatenate(varying, axis=2)
-        guesses[:, :, MIX] = self._mix.at(features)
-        guesses[:, 0, MIX] = np.maximum(guesses[:, 0, MIX], 0)
-        rest = guesses.copy()
-        guesses += seen[:, :, None]
-        center = np.take_along_axis(guesses, self._choice(own)[:, :, None], axis=2)[:, :, 0]
-        unlike = self._is_unlike(seen[:, 0], recent, own[:, 0])
-        if unlike.any():
-            weights = self._unlike.weights().reshape(c, GUESSES, UNITS).sum(axis=2)
-            mean = (guesses * weights).sum(axis=2) if self._unlike.ready else guesses[:, :, PACED]
-            center = np.where(unlike[:, None] & self._sums, mean, center)
-        more: Floats = np.maximum(np.nan_to_num(center[:, 0] - seen[:, 0]), 0)
-        unit = units(self._columns, seen, more, own)
-        waves = waves[:, None, :].repeat(c, axis=1)
-        unit[:, :, WAVY] *= self._wider(waves)
-        spread = self._spread(own)
-        low, high = self._bounds(seen, rest, spread, unit, own, unlike)
-        known = own[:, :, LONG].copy()
-        parts = [guesses, center, features, waves, unit, spread, low, high, known, unlike.astype(float)]
-        return Guess(keys, seen, recent, *parts)
+    def guess(self, window: Floats, keys: Keys, seen: Floats, curve: Floats, traffic: Floats) -> Guess:
+        """Estimates of final values, given what is seen, the completeness by the curve and the traffic figures."""
+        own = self._groups.of(keys)
+        faster = [s.faster(window) for s in self._seasons]
+        left = [s.left(window) for s in self._seasons]
+        shifts = [s.shift(window) for s in self._seasons]
+        guesses = np.repeat(seen[:, :, None], self._guesses, axis=2)
+        center = seen.copy()
+        rows = np.arange(len(keys))
+        missing, pace = np.zeros(len(keys)), self._traffic.pace(seen[:, 0], own[:, 0], traffic)
+        spread, unit = self._spread(own) / self._level()[:, None], np.ones((*seen.shape, UNITS))
+        for j, growth in enumerate(self._columns):
+            by_pace = self._changes.best(j) == BY_PACE
+            if growth in SUMS:
+                values = None if j == 0 else (center[:, 0] - seen[:, 0]) * seen[:, j] / seen[:, 0]
+                seasons = [(f, more[:, j]) for f, more in zip(faster, left, strict=True)]
+                share = share_in(own[:, j], self._common[j], curve, rows=j == 0)
+                mine = self._pace(j, pace)
+                guesses[:, j] = guess_sum(growth, seen[:, j], share, own[:, j], values, mine, by_pace, seasons)
+            elif growth in SHIFTS:
+                scale = spread[:, j, 0] * unit[:, j, USUAL]
+                guesses[:, j] = guess_shift(seen[:, j], missing, own[:, j], [by[:, j] * scale for by in shifts])
+            choice = self._choice(j, own[:, j])
+            if growth in SUMS and by_pace and self._intervals[j].best(PACED_KINDS) // UNITS == PACED:
+                choice[pace.known & ~pace.usual] = PACED
+            center[:, j] = guesses[rows, j, choice]
+            if j == 0:
+                missing = finite(1 - seen[:, 0] / np.maximum(center[:, 0], seen[:, 0]))
+                unit = self._units(seen, finite(center[:, 0] - seen[:, 0]), own)
+                for width in self._widths:
+                    unit[:, :, NOW] *= width.at(window)
+        low, high = self._bounds(keys, seen, guesses, spread, unit, pace)
+        return Guess(keys, seen, guesses, center, unit, spread, low, high, own[:, :, LONG].copy(), traffic)
+
+    def _pace(self, j: int, pace: Pace) -> Pace:
+        """The pace of a count or sum, if windows unlike those before have gone by it."""
+        return pace.as_usual() if self._changes.best(j) == AS_USUAL else pace
 
     def completeness(self, guess: Guess, curve: Floats) -> Floats:
         """The share of each group's rows that is probably in; not a number where nothing is known."""
         seen, rows = guess.seen[:, 0], guess.center[:, 0]
-        return np.where(rows > seen, seen / rows, 1.0 if self.windows else curve)
+        share = share_in(self._groups.of(guess.keys)[:, 0], self._common[0], curve, rows=True)
+        return np.where(rows > seen, seen / rows, share)
 
-    def _wider(self, waves: Floats) -> Floats:
-        """How many times as large errors are at this time of the day."""
-        return np.minimum(np.maximum(self._width.at(waves), 1 / WIDER), WIDER)
+    def _choice(self, j: int, own: Floats) -> Ints:
+        """The guess that has been closest for each group."""
+        if not self.ready or not self._common[j, LONG]:
+            return np.zeros(len(own), np.int64)
+        common = self._common[j, OFF:] / self._common[j, LONG]
+        off = (own[:, OFF:] + COMMON_CHOICE * common) / (own[:, [LONG]] + COMMON_CHOICE)
+        best = np.argmin(off, axis=1)
+        closer = off[np.arange(len(off)), best] < CLOSER * off[:, 0]
+        return np.where(closer, best, 0)
+
+    def _units(self, seen: Floats, rest: Floats, own: Floats) -> Floats:
+        """How far values would be off if rows came independently; groups of all sizes become comparable by it."""
+        count = own[:, 0, LONG] + FROM_CURVE
+        usual = (own[:, 0, LONG_FINAL] - own[:, 0, LONG_SEEN] + FROM_CURVE * rest) / count
+        usual_rows = (own[:, 0, LONG_SEEN] + FROM_CURVE * seen[:, 0]) / count
+        units = np.empty((*seen.shape, UNITS))
+        for u, (rows, missing) in enumerate(((usual_rows, usual), (seen[:, 0], rest))):
+            missing = np.maximum(missing, LEAST_MISSING)
+            arrivals = np.sqrt(missing if u == USUAL else self._arrivals.at(missing))
+            share = missing / (rows + missing)
+            for j, growth in enumerate(self._columns):
+                if growth in SUMS:
+                    size = (np.abs(seen[:, j]) / seen[:, 0] + own[:, j, SIZE]) / (1 + own[:, j, COUNT])
+                    typical = self._common[j, SIZE] / max(self._common[j, COUNT], 1.0) or 1.0
+                    units[:, j, u] = arrivals if j == 0 else arrivals * np.where(size > 0, size, typical)
+                elif growth is Growth.SETTLES:
+                    units[:, j, u] = np.sqrt(share / rows)
+                elif growth is Growth.SPREADS:
+                    units[:, j, u] = share * np.maximum(seen[:, j], 1.0)
+                elif growth is Growth.JUMPS:
+                    units[:, j, u] = 1.0
+                else:
+                    units[:, j, u] = share
+        return units
+
+    def _spread(self, own: Floats) -> Floats:
+        """How many units the errors of each guess have had: those of the group, and of all groups."""
+        usual = self._common[:, OFF:] / np.maximum(self._common[:, [LONG]], 1e-9)
+        spread = (own[:, :, OFF:] + COMMON_SPREAD * usual) / (own[:, :, [LONG]] + COMMON_SPREAD)
+        return np.where(spread > 0, spread, 1.0)
 
     def _level(self) -> Floats:
         """How many units the errors of the first guess have had lately, over all groups, by column."""
         level = self._common[:, OFF] / np.maximum(self._common[:, LONG], 1e-9)
         return np.where(level > 0, level, 1.0)
 
-    def _mean_off(self, own: Floats) -> Floats:
-        """How many units the errors of each guess have had: those of the group, and of all groups."""
-        usual = self._common[:, OFF:] / np.maximum(self._common[:, [LONG]], 1e-9)
-        return np.asarray((own[:, :, OFF:] + BORROWED * usual) / (own[:, :, [LONG]] + BORROWED))
-
-    def _spread(self, own: Floats) -> Floats:
-        spread = self._mean_off(own)
-        return np.where(spread > 0, spread, 1.0) / self._level()[:, None]
-
-    def _choice(self, own: Floats) -> Ints:
-        """The guess that has been closest for each group."""
-        off = self._mean_off(own)
-        closer = off.min(axis=2) < CLOSER * off[:, :, SHARE] if self.ready else np.zeros(off.shape[:2], bool)
-        return np.where(closer, np.argmin(off, axis=2), SHARE)
-
-    def _is_unlike(self, rows: Floats, recent: Floats, own: Floats) -> Flags:
-        """Whether windows are unlike those before: in their rows, or in those that came last."""
-        n = np.maximum(own[:, LONG], 1)
-        usual = own[:, LONG_SEEN] / n
-        varies = (own[:, VARIED] + AT_FIRST * np.sqrt(usual)) / (own[:, LONG] + AT_FIRST)
-        windows, varied = self._recent
-        lately = (varied + AT_FIRST * np.sqrt(recent[:, 1])) / (windows + AT_FIRST)
-        far = (own[:, LONG] >= AT_FIRST) & (np.abs(rows - usual) > 1 + UNLIKE * varies)
-        return np.asarray(far | (np.abs(recent[:, 0] - recent[:, 1]) > 1 + UNLIKE * lately))
-
-    def _split(self, outside: Floats) -> tuple[Floats, Floats]:
+    def _split(self, j: int, outside: Floats) -> tuple[Floats, Floats]:
         """The shares that are left outside below and above.
 
         Where a maximum often stays as it is seen, no final value lies below: all of the share is above.
         """
-        stays = self._common[:, CHANGED] < (1 - self._target / 2) * self._common[:, LONG]
-        side = self._side * stays
-        return outside * (1 - side) / 2, outside * (1 + side) / 2
+        side = _SIDES.get(self._columns[j], 0)
+        if side and self._common[j, CHANGED] < (1 - self._target / 2) * self._common[j, LONG]:
+            none = np.zeros_like(outside)
+            return (none, outside) if side > 0 else (outside, none)
+        return outside / 2, outside / 2
 
     def _bounds(
-        self, seen: Floats, rest: Floats, spread: Floats, unit: Floats, own: Floats, unlike: Flags
+        self, keys: Keys, seen: Floats, guesses: Floats, spread: Floats, unit: Floats, pace: Pace
     ) -> tuple[Floats, Floats]:
-        if not self._usual.ready:
-            return np.full_like(seen, np.nan), np.full_like(seen, np.nan)
-        below, above = self._split(np.where(own[:, :, OUTSIDE] > 0, own[:, :, OUTSIDE], self._outside))
-        scales = (spread[:, :, :, None] * unit[:, :, None, :]).reshape(*seen.shape, -1)
-        rest = np.repeat(rest, UNITS, axis=2)
+        """Of a window unlike those before, intervals that expect the usual say nothing."""
+        low, high = np.full_like(seen, np.nan), np.full_like(seen, np.nan)
+        outside = self._groups.outside(keys, self._outside)
+        all_groups: list[tuple[list[int], Any]] = [(self._kinds, slice(None))]
+        for j, growth in enumerate(self._columns):
+            interval = self._intervals[j]
+            if interval.ready:
+                usual = growth not in SUMS or bool(self._pace(j, pace).usual.all())
+                for kinds, mine in all_groups if usual else self._by_pace(j, pace):
+                    some, weights = interval.weights(kinds)
+                    guess, scale = np.divmod(some, UNITS)
+                    scales = spread[mine, j][:, guess] * unit[mine, j][:, scale]
+                    more = guesses[mine, j][:, guess] - seen[mine, j, None]
+                    shares = self._split(j, outside[mine, j])
+                    for ends, share, end in zip((low, high), shares, interval.bounds(some, *shares), strict=True):
+                        # Where nothing is left outside, or nothing is added, what is seen stays as it is.
+                        ends[mine, j] = seen[mine, j] + np.where(share > 0, (more + end * scales) @ weights, 0.0)
+            # What is seen is the least that a maximum or a count can become, the most that a minimum can.
+            if growth is Growth.RISES or growth is Growth.COUNTS:
+                low[:, j], high[:, j] = np.maximum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
+            elif growth is Growth.FALLS:
+                low[:, j], high[:, j] = np.minimum(low[:, j], seen[:, j]), np.minimum(high[:, j], seen[:, j])
+            elif growth is Growth.JUMPS:  # what is left as it is seen lies within its interval
+                low[:, j], high[:, j] = np.minimum(low[:, j], seen[:, j]), np.maximum(high[:, j], seen[:, j])
+        return low, high
 
-        def ends(interval: Conformal, whole: bool) -> tuple[Floats, Floats]:
-            lows, highs = interval.ends(below, above)
-            lows, highs = rest + lows * scales, rest + highs * scales
-            if whole:  # no errors of such windows are known: whatever any guess allows
-                return lows.min(axis=2), highs.max(axis=2)
-            weights = interval.weights()
-            return (lows * weights).sum(axis=2), (highs * weights).sum(axis=2)
-
-        low, high = ends(self._usual, whole=False)
-        if unlike.any():
-            ready, which = self._unlike.ready, unlike[:, None] & self._sums
-            lows, highs = ends(self._unlike if ready else self._usual, whole=not ready)
-            low, high = np.where(which, lows, low), np.where(which, highs, high)
-        # A value that is left as it is seen lies within its interval.
-        low, high = (np.where(self._stays, end(0.0, by), by) for end, by in ((np.minimum, low), (np.maximum, high)))
-        # Where nothing is left outside, what is seen stays as it is. It is the least that a count can become.
-        low, high = seen + np.where(below > 0, low, 0.0), seen + np.where(above > 0, high, 0.0)
-        low = np.where(self._rises, np.maximum(low, seen), np.where(self._falls, np.minimum(low, seen), low))
-        return low, np.where(
-            self._rises, np.maximum(high, seen), np.where(self._falls, np.minimum(high, seen), high)
-        )
+    def _by_pace(self, j: int, pace: Pace) -> list[tuple[list[int], Any]]:
+        """The kinds of intervals of a sum, each with the groups that they are for."""
+        unlike = ~pace.usual
+        paced = PACED_KINDS if self._changes.best(j) == BY_PACE else FIRST_KINDS
+        sets = (self._kinds, pace.usual), (paced, unlike & pace.known), (self._unusual, unlike & ~pace.known)
+        return [(kinds, mine) for kinds, mine in sets if mine.any()]
 
     def learn(
         self, window: int, said: Guess, final: Floats, curve: Floats, behind: int, most: int = MOST_GROUPS
@@ -282,89 +260,142 @@ class AgeProfile(Restorable):
         new = self._latest is None or window > self._latest
         if new:
             self.windows, self._latest = self.windows + 1, window
-        n, c = final.shape
+        blind = bool(np.isnan(said.low[:, 0]).any())
         guess = said
-        if np.isnan(said.low[:, 0]).any():
-            guess = self.guess(np.full(n, float(window)), said.keys, said.seen, curve, said.recent)
-        own = self._groups.of(guess.keys).reshape(n, c, FIGURES)
-        quick = 1 / (1 / (1 - FADE) + behind) if new else 0.0
-        fade = np.full(FIGURES, 1 - SLOWER * quick)
-        fade[:LONG] = 1 - quick
+        if blind:
+            windows = np.full(len(said.keys), float(window))
+            guess = self.guess(windows, said.keys, said.seen, curve, said.traffic)
+        fade = np.full(OFF + self._guesses, 1 - 1 / (1 / (1 - FADE) + behind))
+        fade[LONG:] = 1 - SLOWER * (1 - fade[0])
+        known = ~np.isnan(guess.low) & ~np.isnan(final)
+        missed = np.where(known, (final < guess.low) | (final > guess.high), np.nan)
+        outside = moved(
+            self._groups.outside(guess.keys, self._outside),
+            self._target,
+            missed,
+            guess.known,
+            behind,
+            self._groups.many,
+        )
         errors = final[:, :, None] - guess.guesses
-        with np.errstate(all="ignore"):
-            if self.windows > BLIND:
-                self._learn_intervals(guess, errors, behind, new)
-            outside = self._learn_outside(guess, final, own, behind)
-            figures = self._figures(guess, final, errors, own)
-            usable: Flags = np.asarray(np.isfinite(figures).all(axis=2))
-            kept = np.where(usable[:, :, None], fade * own + np.where(usable[:, :, None], figures, 0.0), own)
-            kept[:, :, OUTSIDE] = outside
-            self._groups.put(guess.keys, kept.reshape(n, -1), most)
-            count = usable.sum(axis=0)[:, None]
-            mean = np.where(usable[:, :, None], figures, 0.0).sum(axis=0) / np.maximum(count, 1)
-            self._common = np.where(count > 0, fade * self._common + mean, self._common)
-            self._learn_mix(guess, final, behind, new)
-        if new and np.isfinite(guess.recent[0]).all():
-            differs = abs(guess.recent[0, 0] - guess.recent[0, 1])
-            self._recent = fade[LONG] * self._recent + [1.0, differs]
-
-    def _learn_intervals(self, guess: Guess, errors: Floats, behind: int, new: bool) -> None:
         scales = guess.spread[:, :, :, None] * guess.unit[:, :, None, :]
-        scores = (np.where(errors == 0, 0.0, errors)[:, :, :, None] / scales).reshape(*errors.shape[:2], -1)
-        sizes = (scales / scales[:, :, :1, :1]).reshape(scores.shape)
-        usable = np.asarray(np.isfinite(scores).all(axis=(1, 2)))
-        below, above = self._split(np.full(len(self._columns), self._target))
-        for which, interval in enumerate((self._usual, self._unlike)):
-            mine: Flags = usable & (guess.unlike == which)
-            if mine.any():
-                interval.learn(scores[mine], sizes[mine], below, above, behind, new)
+        if self.windows > MEASURED:
+            self._learn_intervals(errors, scales, behind, new)
+            share = np.nansum(missed, axis=0) / np.maximum(known.sum(axis=0), 1)
+            share[~known.any(axis=0)] = np.nan
+            self._outside = moved(self._outside, self._target, share, self._common[:, LONG], behind)
+        figures = self._figures(guess, final, errors, scales, blind)
+        self._learn_changes(guess, final, figures)
+        self._groups.learn(guess.keys, figures, fade, outside, most)
+        self._learn_common(figures, fade)
+        if new and self.windows > BLIND:
+            self._traffic.learn(guess.traffic[0], float(fade[LONG]))
+        missing = np.maximum(guess.rest, LEAST_MISSING)
+        self._arrivals.learn(missing, final[:, 0] - guess.center[:, 0], float(fade[LONG]))
+        self._learn_seasons(window, guess, final, new, behind)
 
-    def _learn_outside(self, guess: Guess, final: Floats, own: Floats, behind: int) -> Floats:
-        """The shares that are left outside after intervals have missed or held, of the groups and in common.
-
-        The first misses teach little: guesses are still new. So a miss moves less while few windows are known.
-        """
-        known: Floats = (~np.isnan(guess.low) & ~np.isnan(final)).astype(float)
-        missed: Floats = known * ((final < guess.low) | (final > guess.high))
-        step = STEP / (1 + behind / LATER)
-        count = known.sum(axis=0)
-        share = missed.sum(axis=0) / np.maximum(count, 1)
-        moved = step * np.minimum(self._common[:, LONG] / SETTLED, 1.0) * np.where(count, self._target - share, 0.0)
-        before = np.where(own[:, :, OUTSIDE] > 0, own[:, :, OUTSIDE], self._outside)
-        by_group = step * (1 + self._groups.many) * np.minimum(guess.known / SETTLED, 1.0) * known
-        least, most = LEAST_OUTSIDE, MOST_OUTSIDE * self._target
-        self._outside = np.minimum(np.maximum(self._outside + moved, least), most)
-        return np.asarray(np.minimum(np.maximum(before + by_group * (self._target - missed), least), most))
-
-    def _figures(self, guess: Guess, final: Floats, errors: Floats, own: Floats) -> Floats:
+    def _figures(self, guess: Guess, final: Floats, errors: Floats, scales: Floats, blind: bool) -> Floats:
         """What the groups' histories get of a window."""
-        one, seen, long = np.ones_like(final), guess.seen, own[:, :, LONG]
-        # Where most errors are nothing, the others are many times their mean.
-        changed = (own[:, :, CHANGED] + 1) / (long + 1)
-        most = WILD * self._level()[:, None] * guess.spread / np.sqrt(changed)[:, :, None]
-        off = np.minimum(np.abs(errors) / guess.unit[:, :, [USUAL]], most if self.ready else np.inf)
-        varied = np.where(long > 0, np.abs(seen - own[:, :, LONG_SEEN] / np.maximum(long, 1.0)), 0.0)
-        size = np.abs(final) / final[:, :1]
-        lasting = [one, seen, final, (final != seen) * 1.0, varied, 0 * one]
-        figures = np.concatenate([np.stack([one, seen, final, size, *lasting], axis=2), off], axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            size = np.abs(final) / final[:, :1]
+            missing = within(1 - guess.seen[:, :1] / final[:, :1], 0, 1) + np.zeros_like(final)
+            # Where most errors are nothing, the others are many times their mean.
+            own = self._groups.of(guess.keys)
+            changed = (own[:, :, CHANGED] + 1) / (own[:, :, LONG] + 1)
+            most = WILD * self._level()[:, None] * scales[:, :, :, USUAL] / np.sqrt(changed)[:, :, None]
+            off = np.minimum(np.abs(errors), most if self.ready else np.inf)
+            off /= guess.unit[:, :, [USUAL]]
+        if blind:  # In hindsight windows are like the last ones before them: that is no sign of a good shift.
+            for j, growth in enumerate(self._columns):
+                if growth in SHIFTS:
+                    off[:, j] = off[:, j, :1]
+        one = np.ones_like(final)
+        varied = np.abs(guess.seen - own[:, :, LONG_SEEN] / np.maximum(own[:, :, LONG], 1.0))
+        lasting = [one, guess.seen, final, (final != guess.seen) * 1.0, np.where(own[:, :, LONG] > 0, varied, 0.0)]
+        parts = [one, guess.seen, final, size, missing, *lasting]
+        figures = np.concatenate([side_by_side(parts), off], axis=2)
         if self.windows <= BLIND:  # errors of those who know nothing: it takes long to forget them
             figures[:, :, LONG:] = 0.0
         return figures
 
-    def _learn_mix(self, guess: Guess, final: Floats, behind: int, new: bool) -> None:
-        """In units: what the mix should have been, what it left, and how large errors were at this time of day."""
-        unit, said = guess.unit[:, :, [USUAL]], guess.guesses[:, :, MIX]
-        most = 2 * WILD * self._level()
-        left = np.minimum(np.maximum((final - said) / unit[:, :, 0], -most), most)
-        late = 1 / (1 + behind / LATER) if new else 0.0
-        fade = 1 - (1 - MIX_FADE) * late
-        self._mix.learn(guess.features / unit, (said - guess.seen) / unit[:, :, 0] + left, left, fade)
-        if self._season is not None and behind > LATE * self._season:
-            return
-        off = np.minimum(np.abs(final - guess.center) / guess.unit[:, :, NOW] / self._level(), WILD + 1)
-        self._width.learn(guess.waves, off, off - self._wider(guess.waves), fade)
-        level = np.where(self._sums, guess.features[:, :, SHARE], unit[:, :, 0] * self._level() * self._shifts)
-        level = level / unit[:, :, 0]
-        usable = np.isfinite(level) & np.isfinite(left)
-        sums = [np.where(usable, level * by, 0.0).sum(axis=0) for by in (level, left)]
-        self._left = (LEFT_FADE if new else 1.0) * self._left + np.stack(sums, axis=1)
+    def _learn_changes(self, guess: Guess, final: Floats, figures: Floats) -> None:
+        """How far off windows unlike those before were: by their pace, by what was seen of them, and as usual."""
+        own = self._groups.of(guess.keys)
+        pace = self._traffic.pace(guess.seen[:, 0], own[:, 0], guess.traffic)
+        unlike = pace.known & ~pace.usual
+        if unlike.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                as_usual = np.abs(final - own[:, :, FINAL] / own[:, :, COUNT]) / guess.unit[:, :, USUAL]
+            errors = [figures[:, :, OFF + PACED], figures[:, :, OFF], as_usual]
+            self._changes.learn(side_by_side(errors)[unlike])
+
+    def _learn_common(self, figures: Floats, fade: Floats) -> None:
+        for j in range(len(self._columns)):
+            usable = figures[np.isfinite(figures[:, j]).all(axis=1), j]
+            if len(usable):
+                self._common[j] = fade * self._common[j] + usable.mean(axis=0)
+
+    def _learn_seasons(self, window: int, guess: Guess, final: Floats, new: bool, behind: int) -> None:
+        usual = self._common[0, FINAL] / self._common[0, COUNT] * len(final)
+        rows = float(guess.traffic[0, 0]) if new else np.nan
+        shifts = self._shifts(guess, final)
+        for season in self._seasons:
+            faster = season.faster(np.array([float(window)]))[0]
+            first = finite(guess.seen + (guess.guesses[:, :, 0] - guess.seen) * faster).sum(axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shares = np.nansum(final, axis=0) / first - 1
+            weight = min(float(first[0] / max(usual, 1.0)), 4.0)
+            season.learn(window, rows, shares, shifts, weight, behind)
+        for width in self._widths:
+            width.learn(window, self._sizes(guess, final) * width.at(np.array([float(window)]))[0], behind)
+
+    def _shifts(self, guess: Guess, final: Floats) -> Floats:
+        """By how many scales late rows moved averages, over all groups, by column; extremes know no season."""
+        settles = np.array([growth is Growth.SETTLES for growth in self._columns])
+        return np.where(settles, guess.in_scales(final - guess.seen, USUAL, WILD * self._level()), 0.0)
+
+    def _sizes(self, guess: Guess, final: Floats) -> Floats:
+        """How many scales estimates were off, over all groups, by column; extremes know no season."""
+        known = np.array([growth in SUMS or growth is Growth.SETTLES for growth in self._columns])
+        return np.where(known, guess.in_scales(np.abs(final - guess.center), NOW, WILD * self._level()), 0.0)
+
+    def _learn_intervals(self, errors: Floats, scales: Floats, behind: int, new: bool) -> None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scores = np.where(errors == 0, 0.0, errors)[:, :, :, None] / scales
+            sizes = scales / scales[:, :, :1, [USUAL]]
+        for j in range(len(self._columns)):
+            usable = np.isfinite(scores[:, j]).all(axis=(1, 2))
+            count = np.count_nonzero(usable)
+            if not count:
+                continue
+            shares = self._split(j, np.array([self._target]))
+            by_kind = scores[usable, j].reshape(count, -1), sizes[usable, j].reshape(count, -1)
+            below, above = (float(s[0]) for s in shares)
+            self._intervals[j].learn(*by_kind, below, above, behind, new)
+
+    # --- the journal
+
+    def _arrays(self) -> list[Floats]:
+        return [self._common, self._arrivals.sums, self._outside, self._traffic.sums, self._changes.sums]
+
+    def _learned(self) -> list[Conformal | Season | SeasonWidth]:
+        return [*self._intervals, *self._seasons, *self._widths]
+
+    def pack(self) -> tuple[list[Ints], list[Floats]]:
+        """All that a restart needs."""
+        ints, floats = self._groups.pack()
+        fixed = np.concatenate([a.ravel() for a in self._arrays()])
+        windows = np.array([self.windows] if self._latest is None else [self.windows, self._latest])
+        return [windows, ints], [fixed, floats, *(one.pack() for one in self._learned())]
+
+    def unpack(self, ints: list[Ints], floats: list[Floats]) -> None:
+        """Continue from an earlier `pack()`."""
+        self.windows, *latest = ints[0].tolist()
+        self._latest = latest[0] if latest else None
+        arrays = self._arrays()
+        parts = np.split(floats[0], np.cumsum([a.size for a in arrays])[:-1])
+        for array, part in zip(arrays, parts, strict=True):
+            array[...] = part.reshape(array.shape)
+        self._groups.unpack(ints[1], floats[1])
+        for one, packed in zip(self._learned(), floats[2:], strict=True):
+            one.unpack(packed)

@@ -28,10 +28,6 @@ OVERLAPPING = 64
 BURST = 2.0
 
 
-#: Slides: how long ago rows still count as those that came last. With a whole slide the kind `walk` is 3 % worse.
-LAST = 0.5
-
-
 class Curve:
     """Completeness by age, over all groups.
 
@@ -137,14 +133,17 @@ class Curve:
             return np.full(len(ages), np.nan)
         return np.interp(ages, KNOTS, self._arrived / self._all)
 
-    def recent(self, last: int, age: float) -> tuple[float, float]:
-        """Rows of a window that came within the last half slide, and their usual number; NaN if not known."""
-        if not self._all or not self.whole(last) or np.isnan(self.rows(last)):
-            return np.nan, np.nan
-        before, now = self.at(np.array([age - LAST, age]))
-        low, high = np.searchsorted(KNOTS, [age - LAST, age])
-        found = sum(n for place, n in self._open.get(last, {}).items() if low < place <= high)
-        return found, (now - before) * self._usual
+    def of_slide(self, age: float) -> float:
+        """The share of a single slide's rows that are in at an age; it is counted from the slide's end.
+
+        A window is the slides in it. A slide later it has one more and one less of them: the difference between
+        both is that of a slide's rows at two ages.
+        """
+        span = self._range / self._slide
+        # Nothing is in before the first knot: a window of a corrupt time may lie as far ahead as it likes.
+        age += span * max(0.0, (KNOTS[0] - 1 - age) // span)
+        steps = np.arange(age, max(KNOTS[-1], age + span), span)
+        return min(max(1 - span * float((self.at(steps + 1) - self.at(steps)).sum()), 0.0), 1.0)
 
     def state(self) -> dict[str, Any]:
         """As JSON values."""

@@ -77,7 +77,7 @@ def early(
         every: prod all open windows so often, by the clock.
         accuracy: the accuracy to hold, as in 0.98: `at` is chosen so that answers are as accurate as that.
         coverage: share of final values that should lie within `<name>_low` and `<name>_high`; 0.9 if left out.
-        season: after what time the stream repeats itself, as in "8 hours", instead of a day.
+        season: after what time the stream repeats itself, as in "8 hours", instead of a day; a week is tried too.
         measure: your own accuracy, a function of an early value, the final one and the seconds between them. It
             gives 0 to 1, and `run.metrics()` the mean as `measured`.
     """

@@ -6,19 +6,19 @@ what was seen and what was final, and a restart answers and learns again: a tent
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.aggregates.growth import Growth
-from slackwater.estimates.age_profile import AgeProfile, Guess
+from slackwater.estimates.age_profile import AgeProfile
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import fit_to_type
 from slackwater.estimates.group_history import MOST_GROUPS, Keys
+from slackwater.estimates.guesses import GUESSES
 from slackwater.estimates.pending import Pending, Waiting
-from slackwater.progress.restorable import prefixed, under
+from slackwater.estimates.traffic import FIGURES
 from slackwater.progress.source_numbers import Floats, Ints
 
 #: History of an age this many places away is better than none.
@@ -26,7 +26,7 @@ NEAR = 4
 #: So many groups are known one by one, over all ages.
 MOST_KNOWN = 16_384
 #: What a row of a journal's table is about: something that happened, or a part of the whole.
-_ANSWERED, _FINAL, _FORGOTTEN, _WAITING, _LEVEL = "answered", "final", "forgotten", "waiting", "level"
+_ANSWERED, _FINAL, _FORGOTTEN, _THINNED, _PENDING = "answered", "final", "forgotten", "thinned", "pending"
 
 
 class EarlyAnswers:
@@ -36,7 +36,8 @@ class EarlyAnswers:
         columns: how the number of rows, and each aggregate, grows.
         types: the aggregates' types.
         coverage: share of final values that should lie within their intervals.
-        season: after how many windows the stream repeats itself, if it may.
+        seasons: that there may be, each with its length in windows and in days.
+        span: of a window, in slides.
     """
 
     def __init__(
@@ -44,12 +45,13 @@ class EarlyAnswers:
         columns: list[Growth],
         types: list[pa.DataType],
         coverage: float,
-        season: float | None = None,
+        seasons: Sequence[tuple[float, int]] = (),
+        span: float = 1.0,
     ) -> None:
         self._columns = columns
         self._types = types
         self._coverage = coverage
-        self._season = season
+        self._seasons, self._span = seasons, span
         self._levels: dict[int, AgeProfile] = {}
         self._pending = Pending()
         self._happened: list[tuple[str, Ints, Floats]] = []
@@ -65,14 +67,14 @@ class EarlyAnswers:
         return self._pending.groups
 
     def guess(
-        self, level: int, windows: Floats, keys: Keys, numbers: Floats, curve: Floats, recent: Floats
+        self, level: int, windows: Floats, keys: Keys, numbers: Floats, curve: Floats, traffic: Floats
     ) -> tuple[Guess, Floats]:
-        """Estimates at an age, given what is seen, the completeness by the curve and the rows that came last.
+        """Estimates at an age, given what is seen, the completeness by the curve and the rows of all groups.
 
         And their completeness.
         """
         profile = self._profile(level)
-        guess = profile.guess(windows, keys, numbers, curve, recent)
+        guess = profile.guess(windows, keys, numbers, curve, traffic)
         share = profile.completeness(guess, curve)
         for j, kind in enumerate(self._types, 1):
             fit = fit_to_type(kind, guess.seen[:, j], guess.center[:, j], guess.low[:, j], guess.high[:, j])
@@ -89,16 +91,11 @@ class EarlyAnswers:
             head = np.array([window, level, now])
             ints = np.concatenate([head, kept.keys.view(np.int64)])
             self._happened.append(
-                (_ANSWERED, ints, np.concatenate([[off, curve], kept.recent[0], kept.seen.ravel()]))
+                (_ANSWERED, ints, np.concatenate([[off, curve], kept.traffic[0], kept.seen.ravel()]))
             )
 
     def final(
-        self,
-        window: int,
-        keys: Keys,
-        numbers: Floats,
-        curve: Callable[[int, Waiting], float] | None,
-        behind: int,
+        self, window: int, keys: Keys, numbers: Floats, curve: Callable[[int, Waiting], float] | None, behind: int
     ) -> list[tuple[Waiting, Floats]]:
         """Final values of a window have come: its answers with their final values, once for each age.
 
@@ -132,19 +129,18 @@ class EarlyAnswers:
         near = [n for n, profile in self._levels.items() if profile.ready and abs(n - level) <= NEAR]
         if near:
             return self._levels[min(near, key=lambda n: (abs(n - level), n))]
-        return self._levels.get(level) or AgeProfile(self._columns, self._coverage, self._season)
+        return self._levels.get(level) or AgeProfile(self._columns, self._coverage, self._seasons, self._span)
 
     def _learner(self, level: int) -> AgeProfile:
         if level not in self._levels:
-            self._levels[level] = AgeProfile(self._columns, self._coverage, self._season)
+            self._levels[level] = AgeProfile(self._columns, self._coverage, self._seasons, self._span)
         return self._levels[level]
 
     # --- the journal
 
     def table(self, whole: bool) -> pa.Table | None:
         """All that a restart needs, or what has happened since this was last asked."""
-        happened = ((name, part) for name, *parts in self._happened for part in parts)
-        rows = self._whole() if whole else list(happened)
+        rows = self._whole() if whole else self._happened
         self._happened = []
         return _to_table(rows) if rows else None
 
@@ -152,49 +148,46 @@ class EarlyAnswers:
         """The journal, if there is one, has all that has happened."""
         self._happened.clear()
 
-    def _whole(self) -> list[tuple[str, Any]]:
-        state = prefixed(_WAITING, self._pending.state())
+    def _whole(self) -> list[tuple[str, Ints, Floats]]:
+        none = np.zeros(0)
+        rows = [(_THINNED, np.array([self._pending.thinned]), none)]
+        rows += [(_PENDING, ints, floats) for ints, floats in self._pending.pack()]
         for level, profile in self._levels.items():
-            state |= prefixed(f"{_LEVEL}.{level}", profile.state())
-        return list(state.items())
+            ints, floats = profile.pack()
+            padded = ints + [np.zeros(0, np.int64)] * (len(floats) - len(ints))
+            rows += [(str(level), *part) for part in zip(padded, floats, strict=True)]
+        return rows
 
     def restore(self, tables: Sequence[pa.Table]) -> None:
         """Continue from what `table` gave: a whole one, and what has happened since."""
         for table in tables:
-            whole: dict[str, Any] = {}
-            events: list[Any] = []
-            if "kind" not in table.column_names:
-                continue  # written by an earlier version: it is learned anew
-            for name, value in _from_table(table):
-                if name in (_ANSWERED, _FINAL, _FORGOTTEN):
-                    events.append(value)
+            profiles: dict[int, tuple[list[Ints], list[Floats]]] = {}
+            for name, ints, floats in _from_table(table):
+                if name == _ANSWERED:
+                    self._answer_again(ints, floats)
+                elif name == _FINAL:
+                    self._learn_again(ints, floats)
+                elif name == _FORGOTTEN:
+                    self._pending.forget(int(ints[0]))
+                elif name == _THINNED:
+                    self._pending.thinned = int(ints[0])
+                elif name == _PENDING:
+                    self._pending.unpack(ints, floats, len(self._columns), GUESSES + len(self._seasons))
                 else:
-                    whole[name] = value
-                    continue
-                if len(events) == 2:
-                    self._again(name, *events)
-                    events = []
-            if whole:
-                self._pending.restore(under(_WAITING, whole))
-                for level in dict.fromkeys(name.split(".")[1] for name in whole if name.startswith(f"{_LEVEL}.")):
-                    self._learner(int(level)).restore(under(f"{_LEVEL}.{level}", whole))
+                    mine = profiles.setdefault(int(name), ([], []))
+                    mine[0].append(ints)
+                    mine[1].append(floats)
+            for level, packed in profiles.items():
+                self._learner(level).unpack(*packed)
         self._happened.clear()
-
-    def _again(self, name: str, ints: Ints, floats: Floats) -> None:
-        if name == _ANSWERED:
-            self._answer_again(ints, floats)
-        elif name == _FINAL:
-            self._learn_again(ints, floats)
-        else:
-            self._pending.forget(int(ints[0]))
 
     def _answer_again(self, ints: Ints, floats: Floats) -> None:
         (window, level, now), (off, curve) = ints[:3].tolist(), floats[:2].tolist()
-        recent, seen = floats[2:4], floats[4:].reshape(-1, len(self._columns))
+        traffic, seen = floats[2 : 2 + FIGURES], floats[2 + FIGURES :].reshape(-1, len(self._columns))
         keys = ints[3:].view(np.uint64)
         n = len(keys)
-        recent = np.tile(recent, (n, 1))
-        guess, _ = self.guess(level, np.full(n, float(window)), keys, seen, np.full(n, curve), recent)
+        traffic = np.tile(traffic, (n, 1))
+        guess, _ = self.guess(level, np.full(n, float(window)), keys, seen, np.full(n, curve), traffic)
         self.answered(window, level, now, off, curve, guess)
 
     def _learn_again(self, ints: Ints, floats: Floats) -> None:
@@ -204,20 +197,16 @@ class EarlyAnswers:
         self.final(window, keys, numbers, (lambda level, waiting: next(curves)) if learned else None, behind)
 
 
-def _to_table(rows: list[tuple[str, Any]]) -> pa.Table:
-    """Named arrays and JSON values, one in a row."""
-    kinds = [value.dtype.str if isinstance(value, np.ndarray) else "" for _, value in rows]
-    shapes = [value.shape if isinstance(value, np.ndarray) else () for _, value in rows]
-    data = [v.tobytes() if isinstance(v, np.ndarray) else json.dumps(v).encode() for _, v in rows]
-    schema = pa.schema(
-        [("name", pa.string()), ("kind", pa.string()), ("shape", pa.list_(pa.int64())), ("data", pa.binary())]
-    )
-    return pa.table([[name for name, _ in rows], kinds, shapes, data], schema=schema)
+def _to_table(rows: list[tuple[str, Ints, Floats]]) -> pa.Table:
+    """Arrays of any length as one table: a name, whole numbers and others in each row."""
+    schema = pa.schema([("name", pa.string()), ("ints", pa.list_(pa.int64())), ("floats", pa.list_(pa.float64()))])
+    return pa.table([list(column) for column in zip(*rows, strict=True)], schema=schema)
 
 
-def _from_table(table: pa.Table) -> list[tuple[str, Any]]:
-    """The values again."""
+def _from_table(table: pa.Table) -> list[tuple[str, Ints, Floats]]:
+    """The arrays again."""
+    columns = (table.column("ints"), table.column("floats"))
     return [
-        (name, np.frombuffer(data, kind).reshape(shape).copy() if kind else json.loads(data))
-        for name, kind, shape, data in zip(*(column.to_pylist() for column in table.columns), strict=True)
+        (name, *(np.array(c[i].values.to_numpy(zero_copy_only=False)) for c in columns))
+        for i, name in enumerate(table.column("name").to_pylist())
     ]

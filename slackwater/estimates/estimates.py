@@ -13,15 +13,16 @@ from slackwater.aggregates.growth import Growth
 from slackwater.aggregates.types import is_number
 from slackwater.columns import ROWS, WINDOW
 from slackwater.estimates.accuracy import Accuracy, accuracy
-from slackwater.estimates.age_profile import Guess
 from slackwater.estimates.completeness import Curve
 from slackwater.estimates.early import Early
 from slackwater.estimates.early_answers import EarlyAnswers
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.fit_to_type import cast_to_type
 from slackwater.estimates.group_history import Keys
 from slackwater.estimates.measure import Measure
 from slackwater.estimates.pending import Waiting
 from slackwater.estimates.prod_timing import BEHIND, ProdTiming
+from slackwater.estimates.small_arrays import side_by_side
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.credible_time import CredibleTime
 from slackwater.progress.source_numbers import Floats, Ints
@@ -38,6 +39,8 @@ _BETWEEN: Floats = (_LEVELS[1:] + _LEVELS[:-1]) / 2
 _HUGE = 1e150
 #: Joins the hashes of group columns; any large odd number does.
 _MIXES = np.uint64(0x9E3779B97F4A7C15)
+#: A slide tells how busy a stream is when this share of it has passed.
+_BEGUN = 0.25
 _DAY = 86_400_000_000
 
 
@@ -65,7 +68,8 @@ class Estimates:
             columns,
             [a.type for a in self._measured],
             settings.coverage,
-            (settings.season or _DAY) / kernel.spec.slide if by_clock else None,
+            self._seasons(settings) if by_clock else (),
+            kernel.spec.range / kernel.spec.slide,
         )
         self._accuracy = {a.name: Accuracy() for a in self._measured}
         self._reference = CredibleTime()
@@ -75,6 +79,11 @@ class Estimates:
         self._own_measure = None if settings.measure is None else Measure(settings.measure, kernel.keys, names)
         self._answered: int | None = None
         """The last window that had an early answer."""
+
+    def _seasons(self, settings: Early) -> list[tuple[float, int]]:
+        """The seasons that there may be, each with its length in windows and in days."""
+        lengths = (settings.season or _DAY, 7 * _DAY)  # always two: a restart may name another one
+        return [(length / self._kernel.spec.slide, max(length // _DAY, 1)) for length in lengths]
 
     def page(self, now: int, last_ticks: Ints, pairs: Ints, arrival: Arrival | None = None) -> None:
         """A page has been folded at this instant: its rows by window, each window given by its last tick."""
@@ -113,16 +122,16 @@ class Estimates:
         ages = self._ages(found, now)
         levels, shares = np.searchsorted(_BETWEEN, ages), self._curve.at(ages)
         curve = np.repeat(shares, np.diff(cuts))
-        recent = np.repeat(self._recent(found, ages), np.diff(cuts), axis=0)
+        traffic = np.repeat(self._traffic(found, ages), np.diff(cuts), axis=0)
         parts, complete = [], []
         for level, begin, end in _each(*_runs(np.repeat(levels, np.diff(cuts)))):
             mine = slice(begin, end)
             part, share = self.answers.guess(
-                level, windows[mine].astype(np.float64), keys[mine], numbers[mine], curve[mine], recent[mine]
+                level, windows[mine].astype(np.float64), keys[mine], numbers[mine], curve[mine], traffic[mine]
             )
             parts.append(part)
             complete.append(share)
-        guess = parts[0].joined(parts[1:]) if len(parts) > 1 else parts[0]
+        guess = Guess(keys, *(np.concatenate(p) for p in zip(*(g.parts() for g in parts), strict=True)))
         # A window may answer several times at about one age. Only the answer closest to a wanted age is scored.
         # An answer at the moment that ProdTiming chose always counts as the closest.
         off = np.full(len(ages), -1.0) if timed else np.abs(ages - _wanted(found, levels))
@@ -137,11 +146,26 @@ class Estimates:
         spec = self._kernel.spec
         return np.asarray((float(time - spec.offset - spec.range) - windows * float(spec.slide)) / spec.slide)
 
-    def _recent(self, windows: Ints, ages: Floats) -> Floats:
-        """Rows of each window that came within the last half slide, and their usual number; NaN if not known."""
-        return np.array(
-            [self._curve.recent(self._last(w), age) for w, age in zip(windows.tolist(), ages.tolist(), strict=True)]
+    def _traffic(self, windows: Ints, ages: Floats) -> Floats:
+        """The figures of `Traffic`, by window; its last slide is the last one that has begun some time ago."""
+        spec = self._kernel.spec
+        slides = -(-spec.range // spec.slide)
+        begun = np.floor(windows + spec.range / spec.slide + ages - _BEGUN).astype(np.int64)
+        newest = np.clip(begun, windows, windows + slides - 1)
+        rows, lately, after = (
+            np.array([self._curve.rows(self._last(w)) for w in some.tolist()])
+            for some in (windows, newest, windows + slides)
         )
+        before = np.maximum(rows - (lately - after), 0.0)
+        each = zip(ages.tolist(), (windows + slides - newest).tolist(), strict=True)
+        return side_by_side([rows, lately, before, np.array([self._of_before(*one) for one in each])])
+
+    def _of_before(self, age: float, last: int) -> float:
+        """The share of the rows to come that is usually of other slides than the last ones of a window."""
+        span = self._kernel.spec.range / self._kernel.spec.slide
+        rest = span * (1 - float(self._curve.at(np.array([age]))[0]))
+        late = sum(1 - self._curve.of_slide(age + k) for k in range(last))
+        return min(max(1 - late / rest, 0.0), 1.0) if rest > 0 else 0.0
 
     def _numbers(self, values: pl.DataFrame) -> tuple[Ints, Keys, Floats]:
         """Windows, hashed groups, and rows and values as floating-point numbers."""

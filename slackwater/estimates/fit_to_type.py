@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from slackwater.estimates.small_arrays import finite, within
 from slackwater.progress.source_numbers import Floats
 
 #: Whole numbers above this are not certain as floating-point numbers.
@@ -36,13 +37,13 @@ def fit_to_type(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, hi
     The interval is made of what happened, so an estimate outside of it moves to the nearer end.
     """
     least, most = limits(kind)
-    estimate = np.clip(np.fmin(np.fmax(center, low), high), least, most)
+    estimate = within(np.fmin(np.fmax(center, low), high), least, most)
     if pa.types.is_decimal(kind):
-        estimate = np.clip(np.round(estimate, kind.scale), least, most)
+        estimate = within(np.round(estimate, kind.scale), least, most)
     elif pa.types.is_integer(kind):  # the whole numbers within, but for what rounding errors leave out
         near = 1e-9 * (1 + np.abs(estimate))
         low, high, estimate = np.ceil(low - near), np.floor(high + near), np.round(estimate)
-    low, high = np.clip(low, least, most), np.clip(high, least, most)
+    low, high = within(low, least, most), within(high, least, most)
     known = np.isfinite(center) & (np.abs(seen) <= most)
     if pa.types.is_integer(kind):
         known &= np.abs(estimate) < _LARGE
@@ -52,7 +53,7 @@ def fit_to_type(kind: pa.DataType, seen: Floats, center: Floats, low: Floats, hi
 
 def cast_to_type(values: pl.Series, seen: Floats, estimate: Floats) -> pl.Series:
     """The estimate in the type of the value: where it is what is seen, exactly that."""
-    more = np.nan_to_num(estimate - seen)
+    more = finite(estimate - seen)
     if values.dtype.is_integer():
         return (values.cast(pl.Int64) + pl.Series(more.astype(np.int64))).rename(values.name)
     guessed = pl.Series(values.name, np.where(more == 0, 0.0, estimate)).cast(values.dtype)

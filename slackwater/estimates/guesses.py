@@ -1,8 +1,8 @@
 """Guesses of final values that compete, from what is seen, the share that is usually in, and the group's history.
 
-S5 answers with what has arrived (section 3.4). For counts and sums the rest can be guessed: from the share that is
-usually in, from what usually came after, from the rows that came last, or from the usual total. Averages, minima
-and maxima may be moved by what late rows usually add.
+S5 answers with what has arrived (section 3.4). For counts and sums the rest can be guessed: from the seen rows and
+the share that is usually in, or from what usually came after, or from the season. Averages, minima and maxima
+may be moved by what late rows usually add.
 """
 
 from __future__ import annotations
@@ -10,110 +10,105 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slackwater.aggregates.growth import Growth
+from slackwater.estimates.group_history import COUNT, FINAL, LONG, LONG_FINAL, LONG_SEEN, MISSING, SEEN
+from slackwater.estimates.small_arrays import finite, side_by_side
+from slackwater.estimates.traffic import Pace
 from slackwater.progress.source_numbers import Floats
 
-#: Figures of a group's aggregate: faded sums over its windows of how many, seen early, final, a row's size; and
-#: the same more slowly; how many changed after they were seen, how far what was seen was from the usual, the
-#: share that intervals leave outside, and from here on the errors of each guess, in units.
-COUNT, SEEN, FINAL, SIZE, LONG, LONG_SEEN, LONG_FINAL, CHANGED, VARIED, OUTSIDE, OFF = range(11)
-#: Ways to guess the rest: by the share that is in, by the pace of what usually came lately, as much as usually came
-#: lately, by the pace of what usually came, and as much in all as usual. One more guess is a mix of all.
-SHARE, LATELY, ADDED, PACED, WHOLE, MIX = range(6)
-WAYS, GUESSES, FIGURES = 5, 6, OFF + 6
-#: Windows: what all groups have in common weighs as much as so many of a group's own.
-BORROWED = 4.0
-#: Share of the rows: with less of them in, the rest is anybody's guess.
+#: Guesses beside those of seasons; the first is taken until others have been closer.
+GUESSES = 6
+#: Those of a count or sum that expect what was usual.
+EXPECTING = (2, 3, 4)
+#: That which goes by the rows of the last slide.
+PACED = 5
+#: History of all groups counts for so many windows of one group's own; the curve for so many of these.
+COMMON = 4.0
+FROM_CURVE = 2.0
+#: With less than this share of the rows in, the rest is anybody's guess.
 LEAST = 0.05
-#: Rows: so many are thought to be missing at the least, however complete a window looks.
-LEAST_MISSING = 0.25
-#: Scales of errors: what is usually missing, what is missing now, and the latter by the time of the day.
-USUAL, NOW, WAVY = range(3)
-UNITS = 3
-SUMS = {Growth.COUNTS, Growth.ADDS}
+#: A guess may add the usual change to these; other values are best as they are seen.
 SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
-Flags = NDArray[np.bool_]
+SUMS = {Growth.COUNTS, Growth.ADDS}
 
 
-def _share(own: Floats, common: Floats, curve: Floats, count: int, seen: int, final: int) -> Floats:
-    """What share of each value is in: by the group's history, that of all groups, and the curve of the rows."""
-    usual = np.broadcast_to(common[:, seen] / common[:, final], own.shape[:2])
-    usual = np.where((usual > 0) & (usual <= 1), usual, np.nan)
-    weight = np.where(np.isnan(curve), 0.0, BORROWED)
-    weights = np.where(np.isnan(usual[:, 0]), 0.0, common[0, count])
-    rows = (weights * np.nan_to_num(usual[:, 0]) + weight * np.nan_to_num(curve)) / (weights + weight)
-    usual = np.where(np.isnan(usual), rows[:, None], usual)
-    usual[:, 0] = rows
-    mine = own[:, :, seen] / own[:, :, final]
-    known = np.where((mine > 0) & (mine <= 1), own[:, :, count], 0.0)
-    share = (known * np.where(known > 0, mine, 0.0) + BORROWED * usual) / (known + BORROWED)
-    return np.where(share >= LEAST, np.minimum(share, 1.0), np.nan)
+def share_in(own: Floats, common: Floats, curve: Floats, rows: bool) -> Floats:
+    """What share of a value is in: by the group's history, that of all groups, and the curve of the rows.
+
+    Where nothing is known it is not a number; of other values than `rows` the curve alone says nothing.
+    """
+    count, seen, final = common[COUNT], common[SEEN], common[FINAL]
+    usual = curve
+    if count and 0 < seen / (final or -seen or -1.0) <= 1:
+        share = seen / final
+        usual = np.where(np.isnan(curve), share, (count * share + FROM_CURVE * curve) / (count + FROM_CURVE))
+    elif not rows:
+        return np.full(len(own), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mine = own[:, SEEN] / own[:, FINAL]
+    usable = (mine > 0) & (mine <= 1)
+    weight = np.where(usable, own[:, COUNT], 0.0)
+    share = (weight * np.where(usable, mine, 0.0) + COMMON * usual) / (weight + COMMON)
+    return np.minimum(share, 1.0)
 
 
-def rests(
-    seen: Floats, curve: Floats, recent: Floats, own: Floats, common: Floats, sums: Flags, shifts: Flags
+def guess_sum(
+    growth: Growth,
+    seen: Floats,
+    share: Floats,
+    own: Floats,
+    values: Floats | None,
+    pace: Pace,
+    by_pace: bool,
+    seasons: Sequence[tuple[Floats, Floats]],
 ) -> Floats:
-    """What is still to come, by group, column and way; the first column is the number of rows.
+    """Guesses of a count or sum by group; the first is what is seen over the mean completeness.
 
     Args:
-        seen: the values of what has arrived, by group and column.
-        curve: the share of rows that is in, by the curve of all rows.
-        recent: the rows that came last, of all groups, and their usual number.
-        own: figures of the groups.
-        common: figures of all groups, by column.
-        sums: which columns count or add.
-        shifts: which ones late rows may move.
+        growth: how the value grows.
+        seen: the value of what has arrived.
+        share: that is in, by the recent history.
+        own: history of the groups.
+        values: of the rows that are missing, if they are like those that are here; None for the rows themselves.
+        pace: what the rows of these windows say about those to come; where they are unlike those before, nothing
+            usual can be expected.
+        by_pace: whether such windows go by their pace, or by what is seen of them.
+        seasons: for each, how much faster the missing rows come than those that are here, and by what share final
+            values exceed even that.
     """
-    made = np.zeros((*seen.shape, WAYS))
-    with np.errstate(all="ignore"):
-        slow = _share(own, common, curve, LONG, LONG_SEEN, LONG_FINAL)
-        quick = _share(own, common, curve, COUNT, SEEN, FINAL)
-        by_share, by_quick = (np.nan_to_num(seen * (1 / share - 1)) for share in (slow, quick))
-        later, long_later = own[:, :, FINAL] - own[:, :, SEEN], own[:, :, LONG_FINAL] - own[:, :, LONG_SEEN]
-        added = (later + BORROWED * by_quick) / (own[:, :, COUNT] + BORROWED)
-        usual = (long_later + BORROWED * by_share) / (own[:, :, LONG] + BORROWED)
-        pace = np.where(recent[:, 1] >= 1, recent[:, 0] / recent[:, 1], np.nan)[:, None]
-        whole = np.where(own[:, :, COUNT] > 0, own[:, :, FINAL] / own[:, :, COUNT] - seen, by_quick)
-        whole[:, 0] = np.maximum(whole[:, 0], 0.0)
-        paced, lately = (
-            np.where(np.isnan(pace), by, more * pace) for by, more in ((by_share, usual), (by_quick, added))
-        )
-        for way, rest in ((SHARE, by_share), (LATELY, lately), (ADDED, added), (PACED, paced), (WHOLE, whole)):
-            made[:, sums, way] = rest[:, sums]
-        if shifts.any():
-            here, mine = seen[:, shifts], own[:, shifts]
-            made[:, shifts, LATELY] = later[:, shifts] / (mine[:, :, COUNT] + BORROWED)
-            ratio = (mine[:, :, LONG_FINAL] + BORROWED * here) / (mine[:, :, LONG_SEEN] + BORROWED * here)
-            made[:, shifts, ADDED] = here * np.where((ratio > 0.5) & (ratio < 2), ratio - 1, 0.0)
-            missing = made[:, 0, SHARE] / (seen[:, 0] + made[:, 0, SHARE])
-            by_missing = missing / np.maximum(1 - own[:, 0, LONG_SEEN] / own[:, 0, LONG_FINAL], LEAST)
-            shift = long_later[:, shifts] / (mine[:, :, LONG] + BORROWED)
-            made[:, shifts, PACED] = shift * np.nan_to_num(np.minimum(by_missing, 3.0), nan=1.0)[:, None]
-    return made
+    by_share = seen * (1 / np.where(share >= LEAST, share, np.nan) - 1) if values is None else values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = own[:, LONG_SEEN] / own[:, LONG_FINAL]
+        simple = np.where((mean >= LEAST) & (mean <= 1), seen / mean - seen, by_share)
+    paced = pace.share * (own[:, LONG_FINAL] - own[:, LONG_SEEN]) / np.maximum(own[:, LONG], 1.0)
+    paced = np.where(pace.known, paced, simple)
+    weight = own[:, COUNT] + FROM_CURVE
+    instead = paced if by_pace else simple
+    usual = np.where(pace.alike, (own[:, FINAL] - own[:, SEEN] + FROM_CURVE * by_share) / weight, instead)
+    whole = (own[:, FINAL] + FROM_CURVE * (seen + by_share)) / weight - seen  # as much in all as usual
+    if growth is Growth.COUNTS:
+        whole = np.maximum(whole, 0.0)
+    whole = np.where(pace.usual, whole, instead)
+    rests = [simple, by_share, usual, (simple + usual) / 2, whole, paced]
+    for faster, left in seasons:
+        by_season = (seen + simple * faster) * (1 + left) - seen
+        rests.append(np.maximum(by_season, 0.0) if growth is Growth.COUNTS else by_season)
+    return seen[:, None] + finite(side_by_side(rests))
 
 
-def units(columns: Sequence[Growth], seen: Floats, rest: Floats, own: Floats) -> Floats:
-    """How far values would be off if rows came independently, by group, column and scale.
+def guess_shift(seen: Floats, missing: Floats, own: Floats, seasons: Sequence[Floats]) -> Floats:
+    """Guesses of a value that late rows may move: as it is seen, by as much as usual, or by the rows missing.
 
-    Groups of all sizes become comparable by it.
+    And by as much as each season says.
     """
-    count = own[:, 0, LONG] + BORROWED
-    usual = (own[:, 0, LONG_FINAL] - own[:, 0, LONG_SEEN] + BORROWED * rest) / count
-    usual_rows = (own[:, 0, LONG_SEEN] + BORROWED * seen[:, 0]) / count
-    missing = np.maximum(np.stack([usual, rest, rest], axis=1), LEAST_MISSING)
-    rows = np.stack([usual_rows, seen[:, 0], seen[:, 0]], axis=1)
-    share = missing / (rows + missing)
-    made = np.empty((*seen.shape, UNITS))
-    size = (np.abs(seen / seen[:, :1]) + own[:, :, SIZE]) / (1 + own[:, :, COUNT])
-    for j, growth in enumerate(columns):
-        if growth in SUMS:
-            made[:, j] = np.sqrt(missing) * np.where((size[:, [j]] > 0) & (j > 0), size[:, [j]], 1.0)
-        elif growth is Growth.SETTLES:
-            made[:, j] = np.sqrt(share / rows)
-        elif growth is Growth.SPREADS:
-            made[:, j] = share * np.maximum(seen[:, [j]], 1.0)
-        else:
-            made[:, j] = 1.0 if growth is Growth.JUMPS else share
+    made = np.repeat(seen[:, None], GUESSES + len(seasons), axis=1)
+    change = own[:, FINAL] - own[:, SEEN]
+    made[:, 1] += change / (own[:, COUNT] + FROM_CURVE)
+    made[:, 2] += change * missing / (own[:, MISSING] + FROM_CURVE * np.maximum(missing, LEAST))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (own[:, FINAL] + FROM_CURVE * seen) / (own[:, SEEN] + FROM_CURVE * seen)
+    made[:, 3] *= np.where((ratio > 0.5) & (ratio < 2), ratio, 1.0)
+    for place, shift in enumerate(seasons, GUESSES):
+        made[:, place] += shift
     return made

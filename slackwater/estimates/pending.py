@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from slackwater.estimates.age_profile import Guess
+from slackwater.estimates.age_profile import UNITS
+from slackwater.estimates.early_guess import Guess
 from slackwater.estimates.group_history import Keys
+from slackwater.estimates.traffic import FIGURES
 from slackwater.progress.source_numbers import Floats, Ints
 
 #: So many groups of one answer are compared with their final values, always the same ones.
@@ -43,8 +44,11 @@ class Waiting:
         stays = np.ones(len(mine), bool)
         stays[places[known & better]] = False
         one, two = self.take(np.flatnonzero(stays)), other.take(np.flatnonzero(better))
+        both = [np.concatenate(p) for p in zip(one.guess.parts(), two.guess.parts(), strict=True)]
         merged = Waiting(
-            np.concatenate([one.at, two.at]), np.concatenate([one.off, two.off]), one.guess.joined([two.guess])
+            np.concatenate([one.at, two.at]),
+            np.concatenate([one.off, two.off]),
+            Guess(np.concatenate([one.guess.keys, two.guess.keys]), *both),
         )
         return merged.take(np.argsort(merged.guess.keys))
 
@@ -140,21 +144,23 @@ class Pending:
     def _places(self) -> list[tuple[int, int]]:
         return [(window, level) for window, answers in self._windows.items() for level in answers]
 
-    def state(self) -> dict[str, Any]:
-        """All that a restart needs."""
-        found: dict[str, Any] = {"thinned": self.thinned}
+    def pack(self) -> list[tuple[Ints, Floats]]:
+        """All that a restart needs, but for `thinned`."""
+        packed = []
         for window, level in self._places():
-            waiting = self._windows[window][level]
-            parts = [waiting.at, waiting.off, waiting.guess.keys, *waiting.guess.parts()]
-            found |= {f"{window}.{level}.{place}": part for place, part in enumerate(parts)}
-        return found
+            w = self._windows[window][level]
+            ints = np.concatenate([[window, level], w.at, w.guess.keys.view(np.int64)])
+            packed.append((ints, np.concatenate([w.off, *(p.ravel() for p in w.guess.parts())])))
+        return packed
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier `state()`."""
-        self.thinned = state.pop("thinned")
-        answers: dict[tuple[int, int], list[Any]] = {}
-        for name, part in state.items():
-            window, level = map(int, name.split(".")[:2])
-            answers.setdefault((window, level), []).append(part)
-        for (window, level), (at, off, *parts) in answers.items():
-            self._put(window, level, Waiting(at, off, Guess(*parts)))
+    def unpack(self, ints: Ints, floats: Floats, columns: int, guesses: int) -> None:
+        """Add one of what an earlier `pack()` gave, for so many columns and guesses of each."""
+        window, level = ints[:2].tolist()
+        at, keys = np.split(ints[2:].copy(), 2)
+        n = len(at)
+        one = (n, columns)
+        by_guess = (*one, guesses)
+        shapes = [(n,), one, by_guess, one, (*one, UNITS), by_guess, one, one, one, (n, FIGURES)]
+        cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
+        parts = [p.reshape(s).copy() for p, s in zip(np.split(floats, cuts), shapes, strict=True)]
+        self._put(window, level, Waiting(at, parts[0], Guess(keys.view(np.uint64), *parts[1:])))

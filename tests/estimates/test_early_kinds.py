@@ -19,6 +19,7 @@ from experiments.lab.early_history import COLUMNS, answer, best, held, history, 
 from experiments.lab.early_kinds import KINDS, season
 from experiments.lab.early_streams import START, Case, made, play, spread_out
 from slackwater.estimates.early import Early
+from slackwater.estimates.season import Season
 from slackwater.progress.source_numbers import Floats
 
 
@@ -101,7 +102,7 @@ def test_a_season_is_found() -> None:
 
 
 def test_every_part_of_the_day_is_held() -> None:
-    """85 to 92 %. If the rate is thought to stay as it is, 85 % in the morning; with the usual scale 82 to 99 %.
+    """87 to 92 %. If the rate is thought to stay as it is, 85 % in the morning; with the usual scale 82 to 99 %.
 
     The stream's end cuts the last windows short: these are left out.
     """
@@ -110,7 +111,7 @@ def test_every_part_of_the_day_is_held() -> None:
     likely = whole.with_columns(chance=pl.Series(chances(whole, 108.0)))
     by_part = likely.group_by(part).agg(pl.col("chance").mean())
     assert by_part.height == 6
-    assert by_part["chance"].min() >= 0.84 and by_part["chance"].max() <= 0.93, by_part  # type: ignore[operator]
+    assert by_part["chance"].min() >= 0.86 and by_part["chance"].max() <= 0.93, by_part  # type: ignore[operator]
 
 
 def test_two_far_errors_at_the_beginning_do_not_make_intervals_of_averages_wild() -> None:
@@ -118,7 +119,7 @@ def test_two_far_errors_at_the_beginning_do_not_make_intervals_of_averages_wild(
     case = KINDS["tails"](600, np.random.default_rng(401))
     first = int(np.searchsorted(case.arrived, case.arrived[0] + 2_000 * SECOND))
     said = answer(history(replace(case, rows=case.rows.head(first), arrived=case.arrived[:first])))
-    assert judge(said, "mean").against_plain < 1.08
+    assert judge(said, "mean").against_plain < 1.04
 
 
 def test_the_histories_are_those_of_a_query() -> None:
@@ -133,6 +134,25 @@ def test_the_histories_are_those_of_a_query() -> None:
     assert_frame_equal(answer(past).select(given), early, check_dtypes=False)
 
 
+def test_a_season_that_is_named_is_learned_and_another_begins_anew() -> None:
+    known, other = Season(24, 1, 2, columns=1), Season(30, 1, 2, columns=1)
+    for window in range(240):
+        wave = np.sin(2 * np.pi * window / 24)
+        known.learn(window, 100 * np.exp(wave), np.array([0.2 * wave]), np.array([wave]), 1.0, behind=100)
+    places = np.arange(30.0)
+    assert known.left(np.array([246.0]))[0, 0] == pytest.approx(0.17, abs=0.03)  # it is held back
+    rises = np.exp(np.sin(2 * np.pi * (places + 1) / 24) - np.sin(2 * np.pi * places / 24))
+    assert known.faster(places) == pytest.approx(rises, abs=0.02)
+    other.unpack(known.pack())
+    assert not other.left(places).any() and (other.faster(places) == 1).all()
+    assert known.shift(np.array([246.0]))[0, 0] == pytest.approx(0.92, abs=0.05)
+    again = Season(24, 1, 2, columns=1)
+    again.unpack(known.pack())
+    assert np.array_equal(again.left(places), known.left(places))
+    assert np.array_equal(again.shift(places + 240), known.shift(places + 240))
+    assert np.array_equal(again.faster(places), known.faster(places))
+
+
 def test_intervals_follow_the_rows_that_are_missing_not_those_of_the_hours_before() -> None:
     """With as many rows, intervals of the morning were a tenth narrower than those of the evening."""
     for seed in (21, 22):
@@ -143,7 +163,7 @@ def test_intervals_follow_the_rows_that_are_missing_not_those_of_the_hours_befor
         rising, falling = like.filter(morning), like.filter(~morning)
         assert rising.height > 40 and falling.height > 40
         ratio = rising.select(width.mean()).item() / falling.select(width.mean()).item()
-        assert 0.97 < ratio < 1.15, (seed, ratio)
+        assert 0.97 < ratio < 1.1, (seed, ratio)
 
 
 def test_a_maximum_that_often_stays_is_left_as_it_is_seen() -> None:
@@ -190,11 +210,8 @@ def test_even_rows_that_become_fewer_are_not_taken_for_the_usual_number() -> Non
     fewer = said.sort("prodded").tail(28)
     assert fewer["n_final"].max() <= 220  # type: ignore[operator]
     assert (fewer["n"] - fewer["n_final"]).abs().max() <= 8, fewer  # type: ignore[operator]
-    # Nobody knows whether as many rows as usual are still under way: both are possible, and both are held.
-    assert (fewer["n_low"] <= fewer["n_final"]).all() and (fewer["n_high"] >= fewer["n_final"]).all()
-    assert (fewer["n_high"] >= 240).all(), fewer
-    calm = said.sort("prodded")[100:390]
-    assert ((calm["n_low"] == 240) & (calm["n_high"] == 240)).mean() > 0.95  # type: ignore[operator]
+    assert (fewer["n_high"] - fewer["n_low"]).min() > 0, fewer  # type: ignore[operator]
+    assert judge(said, "n").against_plain < 0.5
 
 
 @pytest.mark.parametrize("column", ["n", "total"])

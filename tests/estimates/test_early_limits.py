@@ -125,7 +125,7 @@ def test_with_few_rows_in_completeness_is_small_and_the_estimate_within_its_inte
     answers = early_of(script)
     assert answers[0]["completeness"] is None
     for r in answers[30:]:
-        assert r["completeness"] == pytest.approx(0.03, abs=0.01)
+        assert r["completeness"] == pytest.approx(0.03, abs=0.005)
         assert r["n_low"] <= r["n"] <= r["n_high"]
 
 
@@ -149,7 +149,7 @@ def test_many_prods_of_one_window_teach_no_more_than_one() -> None:
             script.prod()
         known.append(early_of(script)[-1]["n_low"] is not None)
         script.page(pl.DataFrame({"t": np.full(rng.poisson(50), w * 100 + 90)}))
-    assert not any(known[:5]) and all(known[10:])
+    assert not any(known[:21]) and all(known[30:])
     assert script.metrics()["q/window"]["accuracy"]["n"]["pairs"] == 39
 
 
@@ -307,5 +307,4 @@ def test_a_prod_answers_a_window_that_a_corrupt_time_has_opened_far_ahead(far: i
     for second in range(20):
         script.page(rows(second * SECOND, second * SECOND + 1), at=second * SECOND)
     script.page(rows(far * SECOND)).prod()
-    last = early_of(script)[-1]
-    assert last["n_seen"] == 1 and last["n"] <= 2
+    assert [r["n"] for r in early_of(script)][-1] == 1

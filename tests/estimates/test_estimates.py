@@ -121,7 +121,7 @@ def test_without_history_there_is_no_interval_and_the_value_is_what_is_seen() ->
     assert first["completeness"] is None
     assert first["n"] == first["n_seen"] and first["mean"] == first["mean_seen"]
     known = [r["n_low"] is not None for r in early]
-    assert not any(known[:5]) and all(known[12:])
+    assert not any(known[:20]) and all(known[30:])
     assert 0.75 < early[-1]["completeness"] < 0.9
 
 

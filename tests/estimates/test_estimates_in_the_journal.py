@@ -114,7 +114,9 @@ class Life:
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
-    return bool(one.equals(other))
+    arrays = [[np.array(v) for c in t.columns[1:] for v in c.to_pylist()] for t in (one, other)]
+    names = one["name"].to_pylist() == other["name"].to_pylist()
+    return names and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*arrays, strict=True))
 
 
 steps = st.tuples(
