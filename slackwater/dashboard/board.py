@@ -104,6 +104,7 @@ class Board:
             "spark_seconds": last.get("spark_seconds"),
             "held_bytes": last.get("memory_bytes"),
             "spool_bytes": last.get("spool_bytes"),
+            "journal_bytes": snapshot.journal_bytes,
             "spark_ui": self._spark_ui,
         }
 

@@ -392,4 +392,5 @@ class Executor:
             label: {**nodes[label].measured.figures(), **counted.get(label, {}), **waiting, **chains(label)}
             for label, waiting in self.metrics().items()
         }
-        return Snapshot(self.clock.now(), figures, self._cycle.strategy.name, tuple(self._cycle.choices))
+        cycle, size = self._cycle, self._commits.journal.size
+        return Snapshot(self.clock.now(), figures, cycle.strategy.name, tuple(cycle.choices), size)

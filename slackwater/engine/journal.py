@@ -84,6 +84,10 @@ class Journal(Protocol):
 
     durable: bool
 
+    @property
+    def size(self) -> int:
+        """Bytes that a restart reads: the latest whole record and the changes since."""
+
     def recover(self) -> Recovery:
         """All that is needed to continue; empty for a new journal."""
 
@@ -107,6 +111,7 @@ class NoJournal:
     """For a session that need not survive a crash."""
 
     durable = False
+    size = 0
 
     def recover(self) -> Recovery:
         """Nothing."""

@@ -180,6 +180,8 @@ class Snapshot:
     """What chooses among ready operators."""
     choices: tuple[Choice, ...] = ()
     """Its last choices, the latest last."""
+    journal_bytes: int = 0
+    """Bytes of the journal that a restart reads."""
     _found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, label: str) -> dict[str, Any]:

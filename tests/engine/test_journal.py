@@ -319,3 +319,15 @@ def test_s3a_is_s3(tmp_path: Path) -> None:
     place = StorageDir.of("s3a://bucket/some/folder?endpoint_override=localhost:9&scheme=http&region=x")
     assert (place.path, place.address) == ("bucket/some/folder", "s3a://bucket/some/folder")
     assert isinstance(place.files, fs.S3FileSystem)
+
+
+def test_the_size_is_what_a_restart_reads(tmp_path: Path) -> None:
+    journal = FileJournal(LOCAL, str(tmp_path))
+    script = Script(query(), journal)
+    for page in PAGES:
+        script.page(page)
+        assert journal.size == sum(file.stat().st_size for file in (tmp_path / "steps").iterdir()) > 0
+    script.drain()
+    again = FileJournal(LOCAL, str(tmp_path))
+    again.recover()
+    assert again.size == journal.size, "as it was counted when written"

@@ -47,6 +47,11 @@ def test_a_session_is_watched_prodded_paused_and_stopped_from_its_page(
             assert asked.status_code == 200
             early = [row for row in run.results().to_pylist() if row["kind"] == "early"]
             assert [(row["carrier"], row["n_seen"]) for row in early] == [("AA", 10)]
+            shown = client.get("/state").json()["answers/calls"]
+            cells = [dict(zip(shown["columns"], row, strict=True)) for row in shown["rows"]]
+            given = [(row["kind"], row["carrier"], row["n"]) for row in run.results().to_pylist()]
+            assert sorted((row["kind"], row["carrier"], row["n"]) for row in cells) == sorted(given)
+            assert told["session"]["spark_ui"] == (spark.sparkContext.uiWebUrl or "")
             assert client.post("/queries/calls/prod", json={"where": "n > 1"}).status_code == 400
             assert client.post("/queries/calls/stop").status_code == 200 and run.status == "stopped"
     assert not page.active

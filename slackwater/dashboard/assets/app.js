@@ -67,6 +67,7 @@ function drawSession() {
     ["spark_seconds", "in Spark", s.spark_seconds, seconds(s.spark_seconds)],
     ["held_bytes", "waits in memory", s.held_bytes, bytes(s.held_bytes)],
     ["spool_bytes", "waits on disk", s.spool_bytes, bytes(s.spool_bytes)],
+    ["journal_bytes", "journal", s.journal_bytes, bytes(s.journal_bytes)],
   ]);
   at("spark").hidden = !s.spark_ui;
   if (/^https?:/.test(s.spark_ui)) mark(at("spark"), "href", s.spark_ui);

@@ -191,6 +191,8 @@ class Metrics(StreamMetrics, total=False):
     """Bytes of waiting pages that the session holds in Spark's memory (`Session(memory=…)`)."""
     spool_bytes: int
     """Bytes of waiting pages that it has copied to files (`Session(disk=…)`)."""
+    journal_bytes: int
+    """Bytes of the journal that a restart reads: the latest whole record and the changes since."""
     pushed_back_seconds: float
     """Seconds for which Spark's reading was held up because there was no more room."""
     strategy: str

@@ -76,6 +76,7 @@ class RunFigures:
             "queued_bytes": sum(f["queued_bytes"] for f in mine.values()),
             "memory_bytes": pages.room.held,
             "spool_bytes": pages.room.spooled,
+            "journal_bytes": snapshot.journal_bytes,
             "pushed_back_seconds": round(pages.room.pushed_back, 3),
             "strategy": snapshot.strategy,
             "choices": [_of_choice(c) for c in snapshot.choices if c.chose in mine or c.chose == _COMMIT],

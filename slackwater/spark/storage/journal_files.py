@@ -259,6 +259,11 @@ class FileJournal:
                 break
         return records
 
+    @property
+    def size(self) -> int:
+        """Bytes that a restart reads."""
+        return self._whole_size + self._since_whole
+
     def wants_whole(self) -> bool:
         """When the changes have outgrown the state that they change."""
         return not self._kept or self._since_whole > max(self._whole_size, _SMALLEST_WHOLE)
@@ -271,10 +276,10 @@ class FileJournal:
         finally:
             # A newer owner may have deleted the half of it: then that is what has gone wrong.
             self.check_owner()
-        if record.whole:
-            self._since_whole, self._whole_size = 0, body.size
-        else:
-            self._since_whole += body.size
+        size = len(seal) + body.size
+        self._since_whole, self._whole_size = (
+            (0, size) if record.whole else (self._since_whole + size, self._whole_size)
+        )
 
     def commit(self, record: Record) -> None:
         """Mark the record, then delete what a whole one has made needless."""
