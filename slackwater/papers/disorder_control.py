@@ -64,12 +64,12 @@ def disorder_control(
     timeout: str | timedelta | None = None,
     idle: Span | None = None,
 ) -> DisorderControl:
-    """S4's own wait, to compare: as far behind the mean as any row was, moved to lose a share (S4 section 4).
+    """S4's own wait, to compare: as far behind the mean as any row was, with an offset for a share (S4 section 4).
 
     The heartbeat is μ − d, where μ is the mean of the windowing attribute and d the largest distance |a − μ| seen.
     It never goes back. With DRATIO, an offset delays it when more than that share of the (row, window) pairs is
-    lost, and forwards it when less is. While the share of all pairs is nearly used up, it stands. With DRATIO 0,
-    the default, there is no offset: as few drops as can be.
+    lost, and forwards it when less is. While the share of all pairs is nearly used up, the heartbeat stops. With
+    DRATIO 0, the default, there is no offset: the policy drops as few rows as it can.
 
     The paper leaves open what the mean is taken over. Here it is the mean of the page and, by weight, the 32 tuples
     before it. `docs/disorder_control.md` has the figures for this choice, and for the step of the offset, which is
@@ -82,8 +82,8 @@ def disorder_control(
 
     Args:
         dratio: the share that may be dropped: 0.01 or "1%".
-        every: refresh the offset so often, by the wall clock, as in "1 second"; by default with every page. Either
-            way it waits for pairs enough to tell the share.
+        every: how often to refresh the offset, by the wall clock, as in "1 second"; by default with every page. A
+            refresh waits until there are enough pairs to measure the share.
         timeout: after so long a silence, what was seen is taken to be all (S1 section 3.4); S4 has none.
         idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
     """

@@ -70,7 +70,7 @@ class Silence(Restorable):
 
 
 class CredibleTime(Restorable):
-    """Follows the largest time; a jump must be confirmed by other rows, until then what lies behind it is ignored.
+    """Follows the largest time. A jump must be confirmed by other rows; until then, times beyond it are ignored.
 
     If time had not advanced for as long as it jumps now, it was a silence, such as a night. The first rows behind
     it are believed at once, unless rows were held back in it or in the silence before. Only times that go on with

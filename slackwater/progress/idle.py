@@ -1,6 +1,6 @@
-"""Time that goes on with the clock while a stream is silent (S3 section 5), beside what its policy promises.
+"""Time that goes on with the clock while a stream is silent (S3 section 5), in addition to its policy's heartbeat.
 
-When the largest time was t and nothing has come for τ, no row comes any more below t + τ − δ. The user writes δ.
+If the largest time is t and nothing has come for τ, no row below t + τ − δ will come. The user writes δ.
 """
 
 from __future__ import annotations

@@ -250,7 +250,8 @@ class ClassTrackers(Restorable):
 def _of_class(arrival: Arrival, rows: Ints, lowest: Ints, highest: Ints) -> Arrival:
     """The arrival of some sources' rows. Between a source's smallest and largest time they are taken as even.
 
-    That makes late rows more than they are, so the slack is rather too long; reports tell the rest exactly.
+    This overestimates the number of late rows, so the slack is rather too long. Reports give exact numbers of lost
+    rows.
     """
     total, low, high = int(rows.sum()), int(lowest.min()), int(highest.max())
     if len(rows) > _TIMES:

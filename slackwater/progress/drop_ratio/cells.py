@@ -1,7 +1,7 @@
 """What `drop_ratio` has seen of a stream, or of a class of its sources: how late the rows of its last pages came.
 
-Lateness is how far a row lies behind the reference that its page met. Each of the newest pages is a *cell*; older
-pages are put together where the stretch is long. Of a cell a few values are kept, more of the late rows.
+Lateness is how far a row lies behind the reference that its page met. Each of the newest pages is a *cell*. If the
+stretch is long, older pages are merged into larger cells. A cell keeps a few values, most of them of late rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.progress.time import MIN_TICK
 
-#: The newest pages, each a cell of its own. Cells of older pages are a stretch divided by as many.
+#: The newest pages, each a cell of its own. A cell of older pages is as long as a stretch divided by this number.
 CELLS = 100
 #: Cells kept: while a stretch grows, its first cells are short.
 MOST = 400
@@ -108,9 +108,10 @@ class LatenessCells(Restorable):
         assert time is not None
         self.jump = time - old if jumped and old is not None and not self.reference.leapt else 0
         if jumped and not self.jump:
-            met = time - self.reference.usual  # as if the page came once more: what was held back may go on coming
+            # As if the page came once more: rows that were held back may still be coming.
+            met = time - self.reference.usual
         if self.jump:
-            # Rows go on to come as late behind the clocks that they had; those that jumped are ahead of these.
+            # Rows still come as late as before behind their own clocks. The clocks that jumped are ahead of these.
             self.values += self.jump
             self.before += self.jump
             met = None if met is None else met + self.jump

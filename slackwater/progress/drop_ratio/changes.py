@@ -25,7 +25,7 @@ _QUANTILES = (0.5, 0.75, 0.9, 0.97)
 
 
 def changed(values: Floats, rows: Floats) -> tuple[int, int]:
-    """Over how many of the newest cells rows come later than in the rest; and over how many sooner.
+    """In how many of the newest cells rows come later than in the rest, and in how many they come sooner.
 
     How late rows came, and for how many rows each value stands: tables with a line for each cell.
     """

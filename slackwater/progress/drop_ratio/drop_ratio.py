@@ -2,8 +2,8 @@
 
 S4 moves its heartbeat by an offset until the share of dropped rows fits. Here the lateness of rows says what any
 slack would have lost, so the slack is computed (`loss_curve`). What was lost in the last stretch, and in all,
-bounds what may be lost next (`query_losses`). When rows come later than before (`changes`), time stands still until
-it has been seen how late.
+bounds what may be lost next (`query_losses`). When rows come later than before (`changes`), time stops until the
+policy has seen how late they come.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The (row, window) pairs of one query by cell, and how many of them were lost: what may still be lost follows.
+"""The (row, window) pairs of one query by cell, how many of them were lost, and how many may still be lost.
 
-The share that may be lost is kept in every stretch and in all, so what earlier cells have lost is taken off.
+The share holds in every stretch and over the whole stream, so losses of earlier cells reduce what may still be
+lost.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.progress.window_losses import WindowLosses
 
-#: The share of a budget that is planned with: rows may begin to come later than those before. With 0.95 more cases
-#: lose too much, with 0.92 waits are 0.01 longer (docs/lab/drop-ratio.md).
+#: The share of a budget that we plan to use; rows may begin to come later than those before. With 0.95 more cases
+#: lose too much; with 0.92 waits are 1.6 % longer (docs/lab/drop-ratio.md).
 PLANNED = 0.94
 #: Standard deviations of the losses that are held in reserve for chance.
 RESERVE = 1.5
-#: Part of a stretch: losses of so long cannot be answered, for they have not been seen; later ones can.
+#: Part of a stretch: the policy cannot react to the losses of the last part, because it has not seen them yet.
 UNSEEN = 0.2
-#: Parts of a stretch: the budget must do until each of them has passed.
+#: Parts of a stretch: the budget must last until each of them has passed.
 AHEAD: Floats = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0])
 _UNSEEN = np.minimum(1.0, UNSEEN / AHEAD)
 
@@ -85,13 +86,13 @@ class QueryLosses(Restorable):
         return float((rest / (AHEAD * whole)).min())
 
     def left_in_all(self, p: float, to_come: Floats) -> Floats:
-        """Pairs that may be lost until so many more have come, by the share of all."""
+        """Pairs that may be lost until this many more have come, by the share over the whole stream."""
         left: Floats = PLANNED * p * (self.all_pairs + to_come) - self.all_lost
         return left
 
 
 def mean_within(budget: Floats | float, dispersion: Floats | float, deviations: float) -> Floats:
-    """The losses to expect at most: with these standard deviations more they are still within the budget."""
+    """The largest expected losses that stay within the budget with this many standard deviations on top."""
     budget = np.maximum(budget, 0.0)
     half = deviations * deviations * dispersion / 2
     found: Floats = np.maximum(0.0, budget + half - deviations * np.sqrt(dispersion * (budget + half / 2)))

@@ -1,4 +1,4 @@
-"""The tracker of `drop_ratio`: the slack that the last cells ask for, how long a stretch is, when time stands."""
+"""The tracker of `drop_ratio`: the slack that the last cells need, the length of a stretch, and when time stops."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ BEGUN = 0.8
 OBSERVED = 0.6
 #: Cells to observe at the start. Five made slow streams wait longer and lost as much.
 FIRST = 3
-#: Rows that may be lost of those observed at the start: with fewer, time does not begin to move.
+#: Rows that may be lost of those observed at the start: while this number is lower, time does not begin to move.
 LOSABLE = 0.5
 #: Cells to observe after a change. With three, a year of flights lost 1.58 % in its worst stretch and not 1.38 %.
 AGAIN = 5
-#: Rows that may be lost: after a change for the better only the newest cells count once they allow this many. While
-#: fewer may be lost at the start, the tail has not been seen, and more time must be observed.
+#: Rows that may be lost: after a change for the better we forget older cells once the newest ones allow this many.
+#: While fewer may be lost at the start, the tail has not been seen, and more time must be observed.
 ENOUGH = 5
-#: Backlogs of the usual size that a learned stretch may lose. TODO
+#: Backlogs of the usual size that a learned stretch may lose; chosen on streams with backlogs
+#: (docs/lab/drop-ratio.md).
 BACKLOGS = 25
 #: Pages of a learned stretch at least.
 SHORTEST = 100
@@ -150,7 +151,7 @@ class DropRatioTracker(SilenceTracker):
         slack = self._needed(counted)
         self._unknown = not self._known(slack, counted, bool(later))
         if self._onset is not None and not self._unknown:
-            # It may be over already, as after a burst; if not, only what came since then counts.
+            # The change may be over already, as after a burst. If not, only rows that came since then count.
             if self._changed(min(n, CELLS))[0]:
                 self._begin, self._since, self._ahead = self._onset, self._since[-1:], 0
             else:
@@ -176,7 +177,7 @@ class DropRatioTracker(SilenceTracker):
         return int((self._cells.before[-n:] >= self._since[-1] + self._slack).sum())
 
     def _affordable(self, newest: int, n: int, slack: int) -> bool:
-        """Whether the stretch can lose AGAIN times what the newest cells lose: then it is no reason to stand."""
+        """Whether the stretch can lose AGAIN times what the newest cells lose: then time need not stop."""
         rows, beyond = self._cells.rows[-n:], np.maximum(self._cells.values[-newest:] - slack, 0.0)
         newest_rows, all_rows = rows[-newest:], rows.sum()
         lost = [(newest_rows * np.minimum(beyond / q.range, 1.0)).sum() / all_rows for q in self._queries.values()]
@@ -235,7 +236,7 @@ class DropRatioTracker(SilenceTracker):
 
     @property
     def few_rows(self) -> bool:
-        """Whether time moves, but the share allows so few that one backlog may be more."""
+        """Whether time moves, but the share allows to lose fewer rows than one backlog may have."""
         return self._slack is not None and len(self._cells) >= SHORTEST and self.may_lose < ENOUGH
 
     def metrics(self) -> Figures:

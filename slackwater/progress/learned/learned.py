@@ -98,8 +98,8 @@ def learned(
     reached for a window W. Each source has its own heartbeat, so one that is slow delays only itself. One that
     falls silent is carried along by what the others promise of it.
 
-    At first nothing is known: the first page passes for all there is up to its largest time. What comes behind is
-    late, once. `initial` starts from a guess instead.
+    The first page sets the clock. Rows that arrive after it with older times are late. This happens once. `initial`
+    starts from a guess instead.
 
     Up to 32 sources have estimates of their own. When there are more (or with `groups`) they are grouped by
     how far they lag (section 5.2), and skew is estimated between groups.
