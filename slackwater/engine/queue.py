@@ -232,7 +232,7 @@ class Queue:
         entry.element = page
 
     def cut(self, parts: int) -> None:
-        """Divide the page that waits longest: the next run takes one of so many parts of it."""
+        """Divide the page that waits longest into this many parts; the next run takes one."""
         entry = self._entries[0]
         cut = entry.page.cut(parts)
         if cut is None:

@@ -99,7 +99,7 @@ class Measured:
             self._held = [old * self._fade + new for old, new in zip(self._held, held, strict=True)]
 
     def parts(self, rows: int, quantum: float) -> int:
-        """Into how many parts to cut a page of so many rows for runs of about `quantum` seconds.
+        """Into how many parts to cut a page of this many rows for runs of about `quantum` seconds.
 
         What a run costs whatever its rows does not become less: a part is at least four times that. As long as all
         pages had about as many rows nobody knows it; then it is taken for nothing, and the first parts show it.

@@ -1,8 +1,9 @@
 """The as-of join: a row waits until the heartbeat of the other input has passed all rows that it may meet.
 
-Then it comes out, with the one row that counts or alone, whatever its own input's heartbeat is. A row of the left
-input that comes behind the output's heartbeat is late and left out: what counted at its time may have gone. A late
-row of the right input is counted, because rows may have come out without it; it counts for those that have not.
+Then it comes out, with the one row that matches or alone, whatever the heartbeat of its own input is. A row of the
+left input at or below the output's heartbeat is late and left out, because its match may be dropped already. A late
+row of the right input is counted as late, because rows may have come out without it. It may still match rows that
+wait.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from slackwater.progress.time import MIN_TICK
 
 
 class AsofRows(WaitingRows, MadeRows, Protocol):
-    """Rows of the left side that wait, and the rows of the right side that may still count."""
+    """Rows of the left side that wait, and the rows of the right side that may still match."""
 
     def add(self, side: int, page: Page, after: int) -> int:
         """Take the rows of a page; gives how many have a time at or below `after`.
@@ -39,15 +40,15 @@ class AsofRows(WaitingRows, MadeRows, Protocol):
         ...
 
     def release(self, upto: int, at: int) -> Page | None:
-        """The rows of the left side up to this time that have not been out, each with what counts."""
+        """The rows of the left side up to this time that have not come out, each with its match."""
         ...
 
     def rest(self, at: int) -> Page | None:
-        """What would come out if time ended now; nothing goes."""
+        """The rows that would come out if time ended now. Nothing is dropped."""
         ...
 
     def purge(self, past: int) -> None:
-        """Rows of the left side up to this time are out: what counts for none of the others goes."""
+        """Rows of the left side up to this time are out: drop what matches none of the others."""
         ...
 
 
@@ -77,7 +78,7 @@ class AsofJoin(Several):
             self._release(times, emit)
 
     def on_punctuation(self, times: Sequence[Punctuation], emit: Emit) -> None:
-        """Let rows out that wait no more; what counts for none of the others goes."""
+        """Send the rows that need not wait any more; drop what matches none of the others."""
         self._release(times, emit)
         past = self.output(times).heartbeat.tick
         if past > self._past:
@@ -92,7 +93,7 @@ class AsofJoin(Several):
     def on_prod(
         self, prod: Prod, early: Sequence[tuple[int, Page]], times: Sequence[Punctuation], emit: Emit
     ) -> None:
-        """Give what would come out if early rows were final and time ended now; then forget them (S5 3.3)."""
+        """Send what would come out if early rows were final and time ended now; then forget early rows (S5 3.3)."""
         if not prod.void:
             with self._rows.trial():
                 for side, page in early:
@@ -103,11 +104,11 @@ class AsofJoin(Several):
     # --- time
 
     def _decided(self, times: Sequence[Punctuation]) -> int:
-        """For rows up to here it is known what counts."""
+        """The match of rows up to this time is known."""
         return moved(times[1].heartbeat.tick, -self._node.ahead)
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
-        """As far as rows have come out and no more will come."""
+        """The time up to which rows have come out and no more will come."""
         return Punctuation(Heartbeat(min(times[0].heartbeat.tick, self._decided(times))))
 
     def blocking(self, inputs: Sequence[Input]) -> list[int]:

@@ -1,7 +1,7 @@
 """How many waiting pages of a stream a source takes as one.
 
-The fixed cost of a job is what small pages pay, and a page of one file keeps one core busy. So waiting pages go
-through the plan together, as many as make the rows a second grow.
+Small pages cost little more than the fixed cost of a job, and a page of one file keeps only one core busy. So
+waiting pages go through the plan together, as many as make the rows a second grow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Batching(Protocol):
     """Takes pages from the inbox of a source."""
 
     def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
-        """What waits longest, and of how many pages it is made; a page is the first that waits."""
+        """The pages that wait longest, taken as one, and their number; a page is the first that waits."""
 
     def metrics(self) -> Figures:
         """Figures for a person."""
@@ -78,7 +78,7 @@ class AdaptiveBatches:
         """How many pages the last group had."""
 
     def take(self, inbox: Input, pages: Pages) -> tuple[Page, int]:
-        """Take some pages as one; only such as follow each other and are alike."""
+        """Take some pages as one, if they follow each other and are alike."""
         self._learn(pages)
         self._groups += 1
         most, first, page = self._most(len(inbox), pages.backend.cores), inbox.oldest, page_of(inbox.pop())

@@ -1,11 +1,11 @@
 """Deduplicate: of rows with equal keys that are near in time, the first that comes goes on at once.
 
 A row is a duplicate if a row with its keys has gone on whose time is at most `within` before or after its own. Of
-the rows of one page the earliest comes first. What is kept of a row is its keys and its time, in cells of time as
-long as `within`. A cell is forgotten when all its rows are at least that far behind the heartbeat. So no row above
-the heartbeat can have a forgotten duplicate. Rows behind it still count while the cell before theirs is there;
-others are late. Where the keys contain the source, a source loses rows only once rows of its own are forgotten
-(D10). It delays nothing, and lets time pass.
+the rows of one page the earliest comes first. We keep the keys and the time of each row, in cells of time as long
+as `within`. A cell is forgotten when all its rows are at least that far behind the heartbeat. So no row above the
+heartbeat can have a forgotten duplicate. A row behind it is late once the cell before its own is forgotten. If the
+keys contain the source, a source loses rows only once rows of its own are forgotten (D10). The operator delays
+neither rows nor heartbeats.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Deduplicate(Unary):
         self._cells: dict[int, list[pl.DataFrame]] = {}
         """Keys and times of the rows that have gone on, by cell."""
         self._fresh: dict[int, list[pl.DataFrame]] = {}
-        """Of these, what the journal does not know."""
+        """Those of them that the journal does not have yet."""
         self._bytes = 0
         self._spilled: CellTables | None = None
         self._moved = False
@@ -60,7 +60,7 @@ class Deduplicate(Unary):
         self._forgotten = MIN_TICK
         """Rows up to this time that were there when it was reached are forgotten."""
         self._forgotten_of = pl.DataFrame(schema={SOURCE: pl.String, BEFORE: pl.Int64})
-        """By source: the last row that is."""
+        """By source: the time of the last row that is forgotten."""
         self._news: list[pl.DataFrame] = []
         self._provisional: list[pl.DataFrame] = []
         """Rows that count for the next prod only."""
@@ -92,7 +92,7 @@ class Deduplicate(Unary):
         emit(page if passed.all() else _of_rows(page, table.filter(pa.array(passed))))
 
     def _judged(self, rows: pl.DataFrame, table: pa.Table, numbers: NDArray[np.int64]) -> tuple[Mask, Mask]:
-        """Which rows go on, and which are too late to know."""
+        """Which rows go on, and which are too late to be compared."""
         duplicate = self._near(rows)
         times = rows[TIME].to_numpy()
         limit = np.full(len(times), self._forgotten, np.int64)
@@ -208,7 +208,7 @@ class Deduplicate(Unary):
         self._forgotten_of = pl.concat([self._forgotten_of, latest]).group_by(SOURCE).agg(pl.col(BEFORE).max())
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """Early rows hold no longer."""
+        """Forget the early rows."""
         self._provisional = []
         emit(prod)
 

@@ -1,9 +1,9 @@
 """Rows in the order of time, for a sink or behind a union (S1's ordering law; S3's union is a sort-merge).
 
-After a heartbeat h all rows are later than h. So rows up to h + 1 go out, and of equal times none waits for another
-(S3 section 4.1). A row that arrives at or below the heartbeat has lost its place: it is late, counted
-and left out, as is a row without a time. Early rows belong to their prod, and pass at once; in the middle of a
-plan, so do those that wait (S5 section 3.3).
+After a heartbeat h all rows are later than h. So rows up to h + 1 go out, and rows with equal times do not wait for
+each other (S3 section 4.1). A row that arrives at or below the heartbeat is late: it is counted and left out, as is
+a row without a time. Early rows belong to their prod, and pass at once. In the middle of a plan a prod also sends
+the rows that wait (S5 section 3.3).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RowsInOrder(WaitingRows, Protocol):
         """The rows up to this time that have not been out, in order: of time, then of arrival."""
 
     def rest(self, at: int) -> Page | None:
-        """All rows that have not been out; they stay."""
+        """All rows that have not come out. They stay."""
         ...
 
 
@@ -69,7 +69,7 @@ class InOrder(Unary):
             self._release(emit)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """The rows that wait count for it."""
+        """The prod sees the rows that wait."""
         if not (self._last or prod.void):
             emit_early(self._rows.rest(self._clock.now()), prod, emit)
         emit(prod)

@@ -151,11 +151,11 @@ class Page:
 
     @property
     def share(self) -> float:
-        """How much of the rows is left of those that lie there, where pages were cut."""
+        """If the page was cut: which share of its rows is left."""
         return prod_of(step.share for step in self.steps if isinstance(step, Slice))
 
     def cut(self, parts: int) -> tuple[Page, Page] | None:
-        """One of so many parts of the rows, and the rest; None where it cannot be cut any more."""
+        """One of this many parts of the rows, and the rest; None if the page cannot be cut any more."""
         last = self.steps[-1] if self.steps else None
         whole = last if isinstance(last, Slice) else Slice(level=sum(isinstance(s, Slice) for s in self.steps))
         if parts < 2 or whole.last - whole.first < 2:

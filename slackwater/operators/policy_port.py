@@ -33,7 +33,7 @@ class PolicyPort:
         self.followers: dict[tuple[str, str], Subscription] = {}
         """Subscriptions by query and by the operator that reports: a query may read a stream in several ways."""
         self.bound: dict[str, str] = {}
-        """Streams that have bounds with each other, this one too, by the labels of their sources."""
+        """Streams that have bounds with each other, including this one, by the labels of their sources."""
         self.idle = False
         """Whether nothing has come for as long as its timeout: others do not wait for the stream."""
 

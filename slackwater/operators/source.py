@@ -53,7 +53,7 @@ class Source(Unary):
         self._guard = AheadGuard(ahead)
         self._batching = batching or SinglePages()
         self._ports = {MAIN: PolicyPort(tracker)}
-        self._policy = policy  # in words: a port of another policy does not take over its state
+        self._policy = policy  # The policy in words: a port of another policy must not take over its state.
         self._needs = self.asked = needs
         self._columns = LargeColumns()
         self._kept: dict[str, dict[str, Any]] = {}

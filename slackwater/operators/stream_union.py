@@ -1,8 +1,8 @@
 """The union (S3 section 4): rows of several inputs as those of one.
 
-No order is asked of rows, so pages pass at once; only time waits. It is what holds time back for all that stands
-behind it: its output is as far as the input that is furthest behind (S1 section 7), and a demand goes back along
-that input alone. Where time is kept by source, each source has such an input.
+Rows need no order, so pages pass at once. Only heartbeats wait: the heartbeat of the output is the lowest one of
+the inputs (S1 section 7). So a slow input holds time back for all operators after the union. A demand goes back
+along that input alone. Where each source has a heartbeat of its own, this holds for each source.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 A row of time t is alive in [t, t + range). A pair comes out as soon as both rows are there, whatever their order,
 and its time is that of the later one. Time only decides what is needed no more, and which rows have stayed alone.
 A row that arrives at or below the heartbeat of its input meets the rows that are not past (S4 section 4). A row is
-past when no later row can meet it, or, where rows may stay alone, once it has been decided: a row that came out
-alone gets no pair. A late row whose own life is decided comes out alone at once if it meets nobody. A row counts as
-late if it is at or below the last instant up to which the other side is past: partners of it may be gone.
+past when no later row can meet it. Where rows may stay alone, it is also past once it has been decided: a row that
+came out alone gets no pair. A late row whose own life is decided comes out alone at once if it meets nobody. A row
+counts as late if it is at or below the last instant up to which the other side is past, because partners of it may
+be dropped.
 """
 
 from __future__ import annotations
