@@ -1,6 +1,6 @@
-"""The as-of join: each row of a stream with the row of another one that counts at its time, such as the last price.
+"""The as-of join: each row of a stream with the row of another one that is valid at its time, as a last price.
 
-The other stream is a relation that changes: its rows are versions, each of which counts from its own time on
+The other stream is a relation that changes: its rows are versions, and each is valid from its own time on
 (S1 section 2). A row waits only until the heartbeat of the versions has passed its time.
 """
 
@@ -74,12 +74,12 @@ class AsofNode(JoinNode):
 
     @property
     def passes_early_rows(self) -> bool:
-        """Also for a prod: the rows that wait for time."""
+        """The rows that wait for time, also for a prod."""
         return True
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a later row may be the one that counts."""
+        """Whether a later row may be the match."""
         return self.direction != "backward"
 
     @property
@@ -184,7 +184,7 @@ def _key(test: exp.Expr, left: Sequence[str], right: Sequence[str]) -> tuple[str
 
 
 def _limits(query: L.JoinAsof, said: Distance, domain: TimeDomain) -> tuple[Direction, int | None]:
-    """Which row counts, and how far it may be: by the arguments, or by what the condition says of the times."""
+    """Which row matches, and how far it may be: by the arguments, or by what the condition says of the times."""
     direction: Direction = query.direction  # type: ignore[assignment]
     within = None if query.within is None else domain.span(query.within, "within")
     if within is not None and within < 0:

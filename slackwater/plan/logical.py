@@ -148,7 +148,7 @@ class Window:
     step: Span | None = None
     """Of windows that grow to their range: by how much, instead of a slide."""
     fill: int | str | None = NO_FILL
-    """What windows say in which a known group had no row; see `Query.window`."""
+    """The answers of windows in which a known group had no row; see `Query.window`."""
     forget: Span | None = None
     """For how long after its last row a group is known."""
 
@@ -192,7 +192,7 @@ class Join(Logical):
 
 @dataclass(frozen=True)
 class JoinAsof(Logical):
-    """Each row of the first input with the one row of the second that counts at its time; see `Query.join_asof`."""
+    """Each row of the first input with the row of the second that is valid at its time; see `Query.join_asof`."""
 
     inputs: tuple[Logical, ...]
     on: str | tuple[str, ...] | None

@@ -44,7 +44,7 @@ class PlanNode(ABC):
         def domain(self) -> TimeDomain: ...
 
     expensive: ClassVar[bool] = False
-    """Whether work on its rows is taken to be long, whatever is measured."""
+    """Whether we assume that work on its rows takes long, whatever is measured."""
     drops_rows: ClassVar[bool] = False
     """Whether it is a filter."""
     runs_function: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class PlanNode(ABC):
     orders_rows: ClassVar[bool] = False
     """Whether rows leave it in the order of time. Then what comes behind the heartbeat is late."""
     drops_duplicates: ClassVar[bool] = False
-    """Whether it drops rows that are like others."""
+    """Whether it drops duplicates."""
     keeps_nothing: ClassVar[bool] = False
     """Whether it works on each row of its one input by itself: a restart may change it."""
     keeps_rows: ClassVar[bool] = False

@@ -325,7 +325,7 @@ class WindowNode(AggregateNode):
     end_lag: ClassVar[int] = 1
     kernel: PaneKernel
     fill: Fill | None = None
-    """What windows say in which a known group had no row; without it they have no answer."""
+    """The answers of windows in which a known group had no row; without it they have none."""
 
     @property
     def early_schema(self) -> pa.Schema:

@@ -1,7 +1,7 @@
 """OVER (… ORDER BY time RANGE …) on the rows of a stream: a window for each row, beside its own columns.
 
-SQL's bounds include both ends, and all rows of the current instant. The aggregates of each window are versions, of
-which a row meets the one of its own time.
+SQL's bounds include both ends, and all rows of the current instant. The aggregates of each window are versions, and
+a row meets the version of its own time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every step is: a frozen value that says all of itself (D12)."""
+"""The interface of steps: frozen values that describe themselves (D12)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Step(ABC):
     drops_rows: ClassVar[bool] = False
     """Whether fewer rows may come out; then time has to be known before or counted along."""
     keeps_rows: ClassVar[bool] = False
-    """Whether a durable page is so with this step, too: it costs nothing, and gives the same at any time."""
+    """Whether a durable page stays durable with this step: it is free, and gives the same result at any time."""
     sets_time: ClassVar[bool] = False
     """Whether it changes the times of rows, so that arrival statistics are taken after it."""
     fuses: ClassVar[bool] = True
     """Whether it can be done to a part of a page's rows, in one job with the steps before and after it."""
     expensive: ClassVar[bool] = False
-    """Whether it is taken to be more work than all that can be done along with it."""
+    """Whether we assume that it is more work than all steps that one job can do with it."""
     compares_rows: ClassVar[bool] = False
     """Whether it compares the results of a window with one another, so that a page must have all of them."""
 
@@ -52,7 +52,7 @@ class Step(ABC):
         return self.describe()
 
     def wants(self, wanted: Wanted) -> Wanted:
-        """The expressions it reads of the rows before it, if these are wanted of the rows after it."""
+        """The expressions that it reads of its input rows if these ones are needed of its output rows."""
         return wanted
 
     def is_source(self, text: str, below: Callable[[str], bool]) -> bool:
@@ -73,7 +73,7 @@ class Step(ABC):
 
     @property
     def reach(self) -> int:
-        """By how many ticks a row may be later after it."""
+        """By how many ticks it may move the time of a row forward."""
         return 0
 
     def on(self, early: bool) -> Step:

@@ -55,7 +55,7 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
 class OrderNode(TimeOfInput, NeverEarly, PlanNode):
     """Rows in the order of time: behind a union it makes S3's union, a sort-merge.
 
-    Rows that wait are early ones for a prod, and do not say so.
+    A prod also gets the rows that wait, as early rows; nothing marks them.
     """
 
     keeps_rows: ClassVar[bool] = True

@@ -21,7 +21,7 @@ _LEFT, _RIGHT = of_side(0, TIME), of_side(1, TIME)
 
 
 class AsofInProcess(SidesInProcess):
-    """Rows of the left side until they are out, and all rows of the right side that may count."""
+    """Rows of the left side until they are out, and all rows of the right side that may match."""
 
     _node: AsofNode
 
@@ -78,7 +78,7 @@ class AsofInProcess(SidesInProcess):
             counts = before if node.direction == "backward" else distance <= 0
             counts = counts if node.direction != "nearest" else pl.lit(True)
             near = counts if most is None else counts & (distance.abs() <= most)
-            # Of two as near, the earlier one; of equal times, the one that came last.
+            # Of two equally near rows, the earlier one; of equal times, the one that came last.
             order = pairs.filter(near).sort(-distance.abs(), ~later, of_side(1, ID))
             found = order.unique(of_side(0, ID), keep="last", maintain_order=True)
         rows = found

@@ -140,7 +140,7 @@ def _try(tried: list[Candidate], pages: ArrivalPages, progress: Progress) -> lis
     """All at once, page by page."""
     what = f"{len(tried)} policies, {tried[0].label} to {tried[-1].label}"
     under_way = [_play(candidate, pages) for candidate in tried]
-    # That a share allows only a few rows stands in the table.
+    # The table says whether a share allows only a few rows.
     with _quiet("slackwater.progress.drop_ratio"):
         for k in range(len(pages)):
             for one in under_way:

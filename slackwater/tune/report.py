@@ -34,7 +34,7 @@ class PolicyTrial:
 
     @property
     def missed(self) -> bool:
-        """Whether it lost more than it was to keep to, in all or in its worst stretch."""
+        """Whether it lost more than its target, in all or in its worst stretch."""
         return self.target is not None and max(self.figures.lost_share, self.figures.worst_share) > self.target
 
 

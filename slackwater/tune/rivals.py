@@ -1,6 +1,6 @@
-"""Rules that other systems or papers use for a watermark's delay, tried beside our policies. They cannot be chosen.
+"""Rules of other systems or papers for a watermark's delay, to compare with our policies. Users cannot choose them.
 
-Each keeps how far rows come behind the largest time before their page, and waits as long as a quantile of that.
+Each records how far rows come behind the largest time before their page, and waits as long as a quantile of that.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def cells(report: Report, tried: PolicyTrial) -> list[str]:
 
 
 def _few(report: Report, target: float) -> str:
-    """How many rows the share allows, where these are few: then one backlog may be more, and nothing is certain."""
+    """How many rows the share allows, if these are few: one backlog may have more, so nothing is certain."""
     allowed = target * report.rows
     return f" = {allowed:,.0f} rows" if allowed < FEW else ""
 

@@ -20,7 +20,7 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.windows.closed import Closed
 from slackwater.windows.kernel import PaneKernel
 
-#: What a window without rows says: nothing (NULL), zero where a column is a number, or what the last one said.
+#: The values of a window without rows: NULL, zero where a column is a number, or those of the last answer.
 Filling = Literal["null", "zero", "last"]
 #: The words of a user.
 _WORDS: dict[object, Filling] = {None: "null", 0: "zero", "last": "last"}

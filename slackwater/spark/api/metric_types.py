@@ -49,7 +49,7 @@ class AccuracyMetrics(TypedDict, total=False):
     coverage: float | None
     """Share of the intervals that held the final value."""
     all_held: float | None
-    """Share of windows (by group) of which every interval held; of like ages one counts. 1 less it: any missed."""
+    """Share of windows (by group) in which every interval held the final value; one counts for each age."""
     intervals: int
     """Intervals that were given."""
     borrowed: int
@@ -134,7 +134,7 @@ class Metrics(StreamMetrics, total=False):
     early_results: int
     """Early rows that the sink got."""
     filled_results: int
-    """Answers for windows in which a known group had no row; with `fill=`."""
+    """Answers that `fill=` gave for windows in which a known group had no row."""
     accuracy: dict[str, AccuracyMetrics]
     """How good early answers have been, by aggregate; after the first early answer."""
     prods: int

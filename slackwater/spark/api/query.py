@@ -207,7 +207,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         how: str = "left",
         direction: str = "backward",
     ) -> Query:
-        """Each row with the one row of another stream that counts at its time: the last one at or before it.
+        """Each row with the one row of another stream that is valid at its time: the last one at or before it.
 
         `trades.join_asof(prices, on="symbol")` gives each trade the price of its time. The other stream is a
         relation that changes: each of its rows counts from its own time until the next one with the same key. A

@@ -61,9 +61,9 @@ class CutIntoWindows:
             on: the attribute that windows go by instead of the stream's time: a timestamp, a date, a whole number
                 or a decimal.
             disorder: a policy for this query alone, instead of the stream's. Queries with equal ones share it.
-            fill: what a window says in which a known group had no row: 0 in columns of numbers, None for NULL, or
-                "last" for what the group's last answer said. A group is known from its first answer on. Without
-                this there is no answer.
+            fill: the answer for a window in which a known group had no row: 0 in columns of numbers, None for NULL,
+                or "last" for the values of the group's last answer. A group is known from its first answer on.
+                Without `fill` there is no answer.
             forget: for how long after its last row a group is known, as in "1 day"; without this, for good.
         """
         if rows is not None or slide_rows is not None:

@@ -1,9 +1,9 @@
-"""Stored relations as they are now: for each page anew.
+"""Stored relations as they are now: looked up for each page.
 
-A relation over files is held as rows until its files change: in memory, or on a cluster, where an executor may be
-lost with what it holds, as files of the session. So a page sees the table whole, before a change or after it, also
-while somebody overwrites it: Spark deletes the old files first, and a table that is being written is empty for a
-while. A relation that a function gives is asked for with each page.
+The rows of a relation over files are held until its files change. They are held in memory; on a cluster, which may
+lose an executor with its memory, they are held as files of the session. So a page sees the whole table, before a
+change or after it, also while somebody overwrites it. Spark deletes the old files first, so a table that is being
+written is empty for a while. If a function gives the relation, it is called for each page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 #: Where Spark and Hadoop put what is not committed yet.
 _UNDER_WAY = "_temporary"
-#: After so many seconds it is what a crash has left: the longest a job of Spark may go on without a new task.
+#: Seconds without a change after which such a file is what a crash has left. A job may run this long without a new
+#: task.
 _LEFT_BEHIND = 3600.0
 
 #: Seconds between looks at a table that is being written when it is read for the first time: half a minute in all.
@@ -81,7 +82,7 @@ class StoredTables:
         return table.rows
 
     def _look(self, table: _Files, patient: bool) -> None:
-        """Hold the rows anew if the files have changed; with patience, not while somebody is writing them."""
+        """Hold the rows anew if the files have changed; with patience, wait while somebody is writing them."""
         listed = _listed(table.indexes)
         if listed == table.listed or (patient and any(map(_being_written, table.indexes))):
             return

@@ -1,7 +1,7 @@
 """The rows of an as-of join on Spark: both inputs in time cells, matched by one sort of both by key and time.
 
-Without a distance only the last version of each key counts for what comes. So old versions are thinned out when
-they have become twice as many as the last time left.
+Without a distance, only the last version of each key can match later rows. So old versions are dropped when there
+are twice as many as the last time left.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class AsofCells(SidesInCells):
         return self._page(MAX_TICK, at)
 
     def purge(self, past: int) -> None:
-        """Let files go that count for nobody, or thin them out."""
+        """Drop files whose rows match nobody any more, or thin them out."""
         cells, back = self._sides[1], self._node.back
         if back is not None:
             cells.drop([file for file in cells.files if high(file) <= past - back])
@@ -148,7 +148,7 @@ class AsofCells(SidesInCells):
         return self._made.page(rows, {TIME: of_side(0, TIME)}, None, at)
 
     def _matched(self, left: DataFrame, last: int, first: int) -> DataFrame:
-        """Rows of the left side with what counts; null columns where nothing does."""
+        """Rows of the left side with their matches; null columns where there is none."""
         node, cells = self._node, self._sides[1]
         back = MIN_TICK if node.back is None else first - node.back
         files = [file for file in cells.files if low(file) <= last + node.ahead and high(file) >= back]

@@ -1,4 +1,4 @@
-"""A journal as others may see it: read beside the session that owns it, and nothing is changed."""
+"""A journal for readers other than the session that owns it: they change nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.spark.storage.storage_dir import StorageDir
 
 
 class _ReadOnly(Disk):
-    """Files that are left as they are, those that the owner is writing too."""
+    """Files that a reader leaves as they are, including those that the owner is writing."""
 
     def delete(self, path: str) -> None:
         """Leave it."""
@@ -52,7 +52,7 @@ class JournalView(FileJournal):
         return taken
 
     def heartbeats(self, query: str) -> dict[str, int]:
-        """How far time has come behind each operator of a query, in ticks."""
+        """The heartbeat of each operator's output in a query, in ticks."""
         self.plan(query)
         known = [part for record in self._records for part in (*record.aside, record)]
         times = {label: time["said"] for record in known for label, time in record.times.items()}
