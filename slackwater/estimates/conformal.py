@@ -1,9 +1,9 @@
 """Intervals that hold the final value with a stated share: split-conformal over the errors of past windows.
 
-Errors come in scales of their group, so that those of all groups can stand side by side. Several guesses and scales
-compete: an interval is the mean of theirs, and those count most that had the lowest score of Winkler (1972), width
-and misses. Each group has a share of its own that it leaves outside; it is moved by adaptive conformal inference
-(Gibbs and Candès 2021): a miss makes the group's next intervals wider, a hit a little narrower.
+Errors are divided by the scale of their group, so that errors of all groups can be compared. Each guess with each
+scale makes an interval. The result is their weighted mean: those with the lowest score of Winkler (1972), which
+adds width and misses, count most. Each group has a share of its own that it leaves outside; it is moved by adaptive
+conformal inference (Gibbs and Candès 2021): a miss makes the group's next intervals wider, a hit a little narrower.
 """
 
 from __future__ import annotations
