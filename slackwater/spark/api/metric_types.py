@@ -66,7 +66,7 @@ class StreamMetrics(TypedDict, total=False):
     lag_seconds: float | None
     """By how much the heartbeat is behind the clock; None where time is no timestamp, or there is none yet."""
     silent_seconds: float | None
-    """Since when no row has come. Until the first row: since the stream is read. None before that."""
+    """For how many seconds no row has come. Before the first row: since the stream is read. None before that."""
     pages: int
     """Pages that have come."""
     rows: int
