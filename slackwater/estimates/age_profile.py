@@ -1,7 +1,6 @@
 """The profile of early answers of one age: how much was missing, which guess came closest, how far it was off.
 
-Errors are counted in scales: the error that independent rows would bring, times what the group's errors have been
-beside that. The rows that are missing are those of this window, or as many as usual; the better of both is taken.
+Errors are divided by a scale: the error of independent rows, times how much larger the group's errors have been.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ from slackwater.estimates.small_arrays import finite, side_by_side, within
 from slackwater.estimates.traffic import AS_USUAL, BY_PACE, AfterChanges, Pace, Traffic
 from slackwater.progress.source_numbers import Floats, Ints
 
-#: By how much an other guess must have been closer, and over how many windows.
+#: A group takes another guess than the first if that one has been closer by 3 % over TRIED windows.
 CLOSER = 0.97
 TRIED = 8
-#: History of all groups counts for so many windows of a group's own: for its choice, and for its errors.
+#: Windows of a group's own that the history of all groups weighs as much as: for its choice, and for its errors.
 COMMON_CHOICE = 20.0
 COMMON_SPREAD = 4.0
-#: From so few windows nothing is known, not even how far one is off.
+#: Windows: from the first ones we learn no errors, because those of an untrained model say nothing.
 BLIND = 4
-#: From so many it is known roughly.
+#: Windows: after this many, errors are known roughly.
 MEASURED = 6
-#: At the least so many rows are thought to be missing, however complete a window looks.
+#: Rows: we assume that at least this many are missing, however complete a window looks.
 LEAST_MISSING = 0.25
-#: An error counts for at most so many times the usual one: one surprise does not make a group a wild one.
+#: Times the usual error: larger errors are cut off here, so that one surprise does not spoil a group.
 WILD = 3.0
-#: Errors are forgotten more slowly than what rows and values are like.
+#: Errors fade at this share of the speed at which figures of rows and values fade.
 SLOWER = 0.2
-#: Units by the rows that are usually missing, and by those that are missing now. An error is what it was, however
-#: large others have been since: else intervals lag behind a day, too narrow in the morning and too wide at night.
+#: Units by the rows that are usually missing, and by those that are missing now. Later errors do not rescale
+#: earlier ones: else intervals lag behind a day, too narrow in the morning and too wide at night.
 UNITS, USUAL, NOW = 2, 0, 1
 #: Kinds of intervals that go by the pace, and that of the first guess.
 FIRST_KINDS = [*range(UNITS)]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from slackwater.estimates.small_arrays import finite, within
 from slackwater.progress.source_numbers import Floats, Ints
 
-#: No interval before so many errors of so many windows are known.
+#: There is no interval before ENOUGH errors of ENOUGH_WINDOWS windows are known.
 ENOUGH = 20
 ENOUGH_WINDOWS = 8
-#: So many errors are kept, and so many of one window: those of its groups often go together.
+#: Errors that are kept: at most OF_A_WINDOW of one window, because its groups often err together.
 KEPT = 256
 OF_A_WINDOW = 16
 #: Keep the latest 85 % of errors. The first ones come from an untrained model.
@@ -27,11 +27,11 @@ LATEST = 0.85
 #: By how much a miss moves the share of errors that are left outside; if errors are those of many groups, by more.
 STEP = 0.007
 OF_OTHERS = 2.0
-#: Intervals of few errors are wider: twice as wide if there were so many.
+#: Errors: intervals made of this many are twice as wide.
 FEW = 5
-#: Where neighbours err together, a run of errors tells as much as one that stands alone. How long runs are is told
-#: by how often an error is on the same side as the one before; at first that is thought to be chance, for so many
-#: windows. Without it windows that overlap twenty times were held in 80 % of the cases (of the first four hundred).
+#: If neighbouring windows err together, a run of errors says as much as one error. We estimate the length of runs
+#: by how often an error is on the same side as the one before. For the first ALONE windows we assume that this is
+#: chance. Without it windows that overlap twenty times were held in 80 % of the cases (of the first four hundred).
 ALONE, LONGEST = 10.0, 0.9
 MOST_WIDER = 0.5
 #: With fewer errors than TELLING in the tail, one outlier sets the end. We shrink it towards 2.5 × the quantile at

@@ -17,18 +17,19 @@ from slackwater.estimates.small_arrays import finite, side_by_side
 from slackwater.estimates.traffic import Pace
 from slackwater.progress.source_numbers import Floats
 
-#: Guesses beside those of seasons; the first is taken until others have been closer.
+#: Number of guesses without those of seasons. A group takes the first until another one has been closer.
 GUESSES = 6
 #: Those of a count or sum that expect what was usual.
 EXPECTING = (2, 3, 4)
-#: That which goes by the rows of the last slide.
+#: The guess by the rows of the last slide.
 PACED = 5
-#: History of all groups counts for so many windows of one group's own; the curve for so many of these.
+#: Windows: the history of all groups weighs as much as this many of a group's own. The curve weighs as much as
+#: FROM_CURVE windows of all groups.
 COMMON = 4.0
 FROM_CURVE = 2.0
-#: With less than this share of the rows in, the rest is anybody's guess.
+#: Share of the rows: while fewer have arrived, nobody can guess the rest.
 LEAST = 0.05
-#: A guess may add the usual change to these; other values are best as they are seen.
+#: To these a guess may add the usual change. Other values are best as they are seen.
 SHIFTS = {Growth.SETTLES, Growth.RISES, Growth.FALLS}
 SUMS = {Growth.COUNTS, Growth.ADDS}
 

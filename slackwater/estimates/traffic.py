@@ -1,8 +1,8 @@
-"""How busy a stream is: rows of all groups in a window and in its last slide, beside what is usual.
+"""How busy a stream is: rows of all groups in a window and in its last slide, compared with the usual numbers.
 
-After a silence a window has few rows, but its last slide may be like any other. When a silence begins it has many;
-none are made any more, but those made before may still be on their way. So the rows to come of the last slide go by
-what is here of it, and the others by what is here of the slides before.
+After a silence a window has few rows, but its last slide may be like any other. When a silence begins, the window
+has many rows. No new ones are made, but earlier ones may still be on their way. So we guess the missing rows of the
+last slide by its own rows, and those of the slides before by theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slackwater.estimates.group_history import LONG, LONG_SEEN, VARIED
 from slackwater.progress.source_numbers import Floats
 
 Flags = NDArray[np.bool_]
-#: What is thought of windows at first counts for so many of them.
+#: Windows: the first assumption weighs as much as this many.
 AT_FIRST = 2.0
 #: A window is unlike those before if its rows differ by more than so many times what they did. That of a group that
 #: is not like the others also if they differ by more than this share and so many times what is chance.
