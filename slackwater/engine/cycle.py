@@ -41,7 +41,7 @@ class Cycle:
         self, graph: Graph, admission: Admission, backlog: Backlog, inputs: InputManager, settings: EngineSettings
     ) -> None:
         self.strategy = settings.strategy
-        self._inputs, self._quantum = inputs, settings.quantum
+        self._inputs, self._quantum = inputs, settings.longest_run
         self.demand = Demand(graph, settings.quiet_streams)
         self._graph = graph
         self._admission = admission

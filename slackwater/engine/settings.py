@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 
 from slackwater.engine.enabling import Enabling
 from slackwater.errors import QueryError
@@ -35,8 +36,13 @@ class EngineSettings:
     """Whether waiting pages of a stream are taken as one."""
     resident_limit: int = RESIDENT_LIMIT
     """For queries that say nothing else."""
-    quantum: float = QUANTUM
+    quantum: float | None = None
     """Seconds: a longer run of an operator that works on each row by itself takes a part of a page."""
+
+    @property
+    def longest_run(self) -> float:
+        """The quantum. Where nobody set one, only strategies that chart what operators leave cut pages (S2)."""
+        return self.quantum if self.quantum is not None else QUANTUM if self.strategy.charts else inf
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,10 @@ class QuerySettings:
     """Labels that the journal keeps for other queries."""
 
 
-def read_quantum(quantum: str | timedelta) -> float:
+def read_quantum(quantum: str | timedelta | None) -> float | None:
     """A quantum as a user writes it, in seconds."""
+    if quantum is None:
+        return None
     seconds = microseconds(quantum) / 1e6
     if seconds <= 0:
         raise QueryError(f"quantum={quantum!r} must be positive, as in quantum='1 second'")

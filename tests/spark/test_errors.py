@@ -144,7 +144,7 @@ def test_a_wrong_query_is_named(rows: sw.Stream, write: Callable[[sw.Stream], An
     ("time", "words"),
     [
         ("k", ["time='k'", "string", "try_to_timestamp(k)"]),
-        ("v", ["time='v'", "double", "timestamp_seconds(v)"]),
+        ("v", ["bounded='1 minute'", "digits behind the point"]),
         ("when", ["when", "t, n, k, v"]),
     ],
 )
@@ -167,7 +167,7 @@ def test_wrong_streams_are_named(session: sw.Session, rows: sw.Stream) -> None:
         ("whole number", lambda: session.stream("s", df, time="n", disorder=late)),
         ("leave out arrival", lambda: session.stream("s", df, time="t", disorder=late, arrival="t")),
         ("arrival='received'", lambda: session.stream("s", static, time="t", disorder=late)),
-        ("arrival is a timestamp", lambda: session.stream("s", static, time="t", disorder=late, arrival="n")),
+        ("arrival is a timestamp", lambda: session.stream("s", static, time="t", disorder=late, arrival="k")),
         ("page='0 s'", lambda: session.stream("s", static, time="t", disorder=late, arrival="t", page="0 s")),
         ("'s': \\[1\\] is no DataFrame", lambda: session.stream("s", [1], time="t", disorder=late)),  # type: ignore[arg-type]
         ("'k' and 'K' have one name", lambda: session.stream("s", twice, time="t", disorder=late)),

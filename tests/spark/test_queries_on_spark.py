@@ -189,7 +189,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
     ("write", "words"),
     [
         (lambda q: q.select(n="count(*)"), r"select n='count\(\*\)': an aggregate needs a window"),
-        (lambda q: q.select(n="row_number() OVER (ORDER BY v)"), "would see one page at a time"),
+        (lambda q: q.select(n="row_number() OVER (ORDER BY v)"), r"on the rows of a stream takes aggregates.*rolling\(rows"),
         (lambda q: q.select(n="1 + explode(array(1, 2))"), "one row to many stands by itself in a projection"),
         (lambda q: q.explode("nothing"), "give the element a name, as in explode.'nothing', 'item'."),
         (lambda q: q.window(10).group_by(k2="sum(v)"), "a group is made of one row"),
@@ -202,7 +202,7 @@ def test_queries_that_share_parts_go_on_from_a_journal_in_any_order(spark: Spark
         (lambda q: q.window(10).agg(F.count("*")), "give it a name"),
         (lambda q: q.where(F.udf(bool, "boolean", useArrow=False)("v")), "a function has no text; register it"),
         (lambda q: q.select(F.col("v").desc()), "are not sorted"),
-        (lambda q: q.select(F.sum("v").over(Window.partitionBy("k"))), r"rolling\(range"),
+        (lambda q: q.select(F.sum("v").over(Window.partitionBy("k"))), "write ORDER BY t"),
         (lambda q: q.rolling(range=5).join(q.rolling(range=5), on=[F.col("k"), "k"]), "write column names, or a"),
         (lambda q: q.start(name=""), "a query's name is a text that is not empty"),
         (lambda q: q.start(late="somewhere"), "no row is too late for a query without windows"),

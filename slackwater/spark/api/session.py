@@ -82,7 +82,7 @@ class Session(SpeaksSql, NamesCounterparts):
             sw.memory_aware(), or to compare sw.papers.query_level() (S1 section 7).
         batch_pages: whether waiting pages of one stream are taken as one where that is faster.
         quantum: a longer run of a filter, a map or a join with a table takes a part of a page, so that prods and
-            urgent pages need not wait for its end.
+            urgent pages need not wait for its end. One second under sw.chain(); other strategies take whole pages.
         memory: how much of what waits between operators is held in Spark's memory; the rest goes to files.
         disk: when pages that wait on disk take more than this, Spark reads no further for now.
         storage: a folder, or an address that pyarrow knows, for the rows that Spark's workers write: pages that
@@ -109,7 +109,7 @@ class Session(SpeaksSql, NamesCounterparts):
         quiet_streams: Enabling | None = None,
         heartbeat_scope: Heartbeats | None = None,
         batch_pages: bool = True,
-        quantum: str | timedelta = "1 second",
+        quantum: str | timedelta | None = None,
         memory: str | int = MEMORY,
         disk: str | int = DISK,
         storage: str | os.PathLike[str] | None = None,
