@@ -198,7 +198,6 @@ def test_what_threads_share_is_replaced_and_never_changed(
             "operators": lambda: executor.graph.nodes,
             "pages taken": lambda: executor._admission.consumed,
             "figures": lambda: running.loop.history.latest.operators,
-            "figures of the past": lambda: running.loop.history.past,
         }
         everything(1)
         before = {name: list(find()) for name, find in shared.items()}
