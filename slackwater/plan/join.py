@@ -59,6 +59,12 @@ class _Matched:
 def joined(parts: Sequence[AnalysedPlan], query: L.Join, same: tuple[str, ...] = ()) -> AnalysedPlan:
     """The join of two analysed sides; `same` are columns of both that a pair has once."""
     how = kind_of(query.how)
+    if any(window is not None and window.gap is not None for window in query.windows):
+        raise QueryError(
+            "join() does not pair the rows of sessions: sessions of two streams have bounds of their own; write "
+            "agg(…) behind each side and join the results, or say how far rows may be apart, as in "
+            "join(…, within='10 minutes')"
+        )
     for part in parts:
         if part.node.answers():
             raise QueryError(
@@ -196,12 +202,6 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
             return Lifetime(1, longest=1)  # results of windows that end together
         return Lifetime(
             longest=node.lifetime(lambda: QueryError(f"join(): the {side} side has no window; {_SAY_WINDOW}"))
-        )
-    if window.gap is not None:
-        raise QueryError(
-            "join() does not pair the rows of sessions: sessions of two streams have bounds of their own; write "
-            "agg(…) behind each side and join the results, or say how far rows may be apart, as in "
-            "join(…, within='10 minutes')"
         )
     for word, name in (("offset", "offset"), ("wattr", "on"), ("disorder", "disorder")):
         if getattr(window, word) is not None:
