@@ -35,6 +35,7 @@ class Measure:
     >>> measure = Measure(lambda early, final, seconds: float(early == final), [], ["last"])
     >>> measure.early(pl.DataFrame({WINDOW: [1, 2], "last": ["a", "b"]}), now=0)
     >>> measure.final(pl.DataFrame({WINDOW: [1, 2], "last": ["a", "c"]}), now=5_000_000)
+    {1: 1.0, 2: 0.0}
     >>> measure.metrics("last")
     {'measured': 0.5, 'measured_pairs': 2}
     """

@@ -204,6 +204,9 @@ class SelectReader:
                 raise self._error(item.span, "SELECT DISTINCT: a group has one result anyway; leave DISTINCT out")
             if (item.expression.column or "").lower() not in RESULT_COLUMNS:
                 found.append(item.expression)
+        if not found:
+            span = Span(items[0].span.start, items[-1].span.end)
+            raise self._error(span, "SELECT DISTINCT of bounds alone: write SELECT window_start, count(*) AS n …")
         return found
 
     # --- sub-queries in WHERE

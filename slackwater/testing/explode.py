@@ -53,7 +53,7 @@ def in_windows(frame: pl.DataFrame, step: InWindows) -> pl.DataFrame:
 
     >>> rows = pl.DataFrame({"x": ["a", "b"], "__time": [4, None]})
     >>> in_windows(rows, InWindows(10, 5, 0, False, "{}")).rows()
-    [('a', -1, -5, 5), ('a', 9, 0, 10), ('b', None, None, None)]
+    [('a', 4, -5, 5), ('a', 9, 0, 10), ('b', None, None, None)]
     """
 
     def bounds(tick: int | None) -> list[tuple[int | None, int | None]]:

@@ -31,10 +31,13 @@ def counted(rows: sw.Stream, **more: str) -> sw.Query:
     return rows.window("10 seconds").agg(n="count(*)", **more)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """What the journal holds, but for who uses it."""
+def files(folder: Path) -> dict[str, object]:
+    """What the journal holds, but for who uses it; each owner writes the header and the last record anew."""
+    headers = sorted(folder.glob("journal-*.json"), key=lambda p: int(p.stem.rpartition("-")[2]))
+    records = {p.name.partition("-")[0] for p in (folder / "steps").iterdir()}
     inside = [p for p in folder.rglob("*") if p.is_file() and p.name not in ("owner.json", "lock")]
-    return {str(p): p.read_bytes() for p in inside}
+    same = {str(p): p.read_bytes() for p in inside if p not in headers and p.parent.name != "steps"}
+    return same | {"header": headers[-1].read_bytes(), "steps": records}
 
 
 def first_session(spark: SparkSession, journal: Path) -> None:

@@ -27,9 +27,7 @@ SCENARIOS = {
     "range": scattered(1, {"range": 9}, aggregates=PLAIN),
     "rows": scattered(2, {"rows": 4}, aggregates=PLAIN),
     "rows with a slide": scattered(3, {"rows": 4, "slide": 3}, aggregates=PLAIN),
-    "rows with a slide, spilled": scattered(
-        10, {"rows": 5, "slide": 2}, slack=60, resident_limit=0, aggregates=PLAIN
-    ),
+    "rows with a slide, spilled": scattered(10, {"rows": 5, "slide": 2}, resident_limit=0, aggregates=PLAIN),
     "no groups": scattered(4, {"range": 20}, group_by=(), aggregates=PLAIN),
     "filtered": scattered(5, {"rows": 3}, where="v > 0 OR k = 'a'", aggregates=PLAIN),
     "projected": scattered(6, {"range": 6}, select={"k": "k", "v": "v * 2", "t": "t + 1"}, aggregates=PLAIN),

@@ -84,6 +84,7 @@ MISTAKES = [
     ("SELECT carrier FROM trips ‸INTERSECT SELECT carrier FROM trips", "INTERSECT is not supported yet"),
     ("SELECT DISTINCT ‸carrier FROM trips", "SELECT DISTINCT: rows are compared within a window"),
     ("SELECT DISTINCT ‸carrier FROM trips [RANGE 5, SLIDE 5] GROUP BY carrier", "leave DISTINCT out"),
+    ("SELECT DISTINCT ‸window_start FROM trips [RANGE 5, SLIDE 5]", "write SELECT window_start, count"),
     ("SELECT carrier FROM trips WHERE delay > (SELECT ‸max(x) FROM s)", "an aggregate needs a window"),
     ("SELECT (‸SELECT max(x) FROM s) AS m FROM trips", "to compare results of windows join them"),
     ("SELECT carrier FROM trips WHERE ok OR delay IN (‸SELECT x FROM s)", "by itself or between ANDs"),

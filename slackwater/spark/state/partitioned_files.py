@@ -65,6 +65,11 @@ class PartitionedFiles:
         """Files to delete, and the rows that are still to be made of them."""
         self._readers: list[JoinOutput] = []
 
+    @property
+    def pieces(self) -> int:
+        """The number of the next write."""
+        return self._next
+
     def new_piece(self) -> tuple[int, StorageDir]:
         """The number and the folder of the next write."""
         piece = self._next

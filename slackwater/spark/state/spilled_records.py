@@ -23,7 +23,7 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of, results_of
 from slackwater.operators.slack_buffer import in_time_order
-from slackwater.progress.time import MIN_TICK
+from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.frames import frame_of
@@ -46,7 +46,6 @@ class SpilledRecords:
     """The slack buffer on the journal's file system; the driver holds a cell at a time, and the window buffer."""
 
     kind = SPILLED
-    takes_next = False
 
     def __init__(self, label: str, resident: ResidentRecords, pages: SparkPages) -> None:
         self._kernel = resident.kernel
@@ -64,6 +63,8 @@ class SpilledRecords:
         """Files of the window buffer that the journal knows of, with their rows: a whole one, then changes."""
         self._fresh: list[tuple[str, int]] = []
         self._next_file = 0
+        self._out = 0
+        """Of earlier pieces the rows of the instant after the heartbeat have their results."""
         self._whole_due = True
         self._doomed_files: list[str] = []
         rows = resident.slack.all()
@@ -86,16 +87,24 @@ class SpilledRecords:
         """Cell after cell through the window buffer; many results are staged as files."""
         parts = _Parts(self._backend, self._schema)
         width = self._width or 1
-        starts = {c // width * width for file in self._files.files if (c := self._start(file)) <= heartbeat}
+        upto = min(heartbeat + self.takes_next, MAX_TICK)
+        fresh = [file for file in self._files.files if heartbeat > before or file.piece >= self._out]
+        starts = {c // width * width for file in fresh if (c := self._start(file)) <= upto}
         for start in sorted(starts):
-            last = min(heartbeat, start + width - 1)
+            last = min(upto, start + width - 1)
             rows = self._read(start, before, last, width)
             if rows.height:
                 parts.add(results_of(self._kernel, self._windows, rows, self._schema, emitted_at))
                 self._keep_released(elements_of(self._kernel, rows))
             self._forget(start, last)
         self._windows.advance(heartbeat)
+        self._out = self._files.pieces
         return parts.payload()
+
+    @property
+    def takes_next(self) -> bool:
+        """As the rows in the driver do: a query may spill at any time."""
+        return self._kernel.spec.rows is not None
 
     def state(self, whole: bool, heartbeat: int) -> State:
         """Which files there are: small, so always all of it."""
@@ -113,6 +122,7 @@ class SpilledRecords:
                 "cells": self._files.state(),
                 "widths": list(self._widths.items()),
                 "next": self._next_file,
+                "out": self._out,
                 "width": self._width,
                 "window": [list(kept) for kept in self._kept],
                 "schema": schema,
@@ -126,7 +136,7 @@ class SpilledRecords:
         self._widths = {piece: width for piece, width in values["widths"]}
         self._next_file, self._width = values["next"], values["width"]
         self._kept = [(name, rows) for name, rows in values["window"]]
-        self._whole_due = False
+        self._whole_due, self._out = False, values.get("out", 0)
         if values["schema"] is not None:
             self._rows_schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(values["schema"])))
         self._windows.advance(heartbeat)
@@ -234,11 +244,12 @@ class SpilledRecords:
         assert self._rows_schema is not None
         parts = [self._rows_schema.empty_table()]
         for file in self._within(start, start + width - 1, piece):
+            after = before + (self.takes_next and file.piece < self._out)
             table = pq.read_table(
                 f"{self._files.root.path}/{file.name}",
                 filesystem=self._root.files,
                 columns=[*self._rows_schema.names, ROW_ORDER],
-                filters=(pc.field(TIME) > before) & (pc.field(TIME) <= last),
+                filters=(pc.field(TIME) > after) & (pc.field(TIME) <= last),
                 partitioning=None,
             )
             parts.append(table.sort_by(ROW_ORDER).drop_columns([ROW_ORDER]).cast(self._rows_schema))
