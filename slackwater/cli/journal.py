@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.show import friendly_errors
+from slackwater.errors import JournalError
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.journal_names import FORMAT
@@ -59,6 +60,8 @@ def export(
     with friendly_errors():
         tables = list(JournalView(StorageDir.of(folder)).tables(query))
         out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise JournalError(f"{out} is not empty: files of two exports would mix; name a new folder")
         for part, step, table in tables:
             path = out / f"{step:012d}-{file_name(part)}.parquet"
             pq.write_table(table, path)

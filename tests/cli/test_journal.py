@@ -43,6 +43,7 @@ def test_looking_changes_nothing(folder: Path, tmp_path: Path) -> None:
     said("export", folder, "q", tmp_path / "out")
     panes = [path for path in (tmp_path / "out").iterdir() if "panes" in path.name]
     assert panes and sum(pl.read_parquet(path).height for path in panes) > 0
+    assert "is not empty" in said("export", folder, "q", tmp_path / "out", code=1)
     assert content(folder) == before
 
 
