@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--virtual", type=float, default=200.0, help="seconds of virtual time; 0 leaves it out")
     parser.add_argument("--spark", action="store_true", help="also on Spark, by the machine's clock")
     parser.add_argument("--seconds", type=float, default=45.0, help="seconds of each case on Spark")
-    parser.add_argument("--seeds", type=int, default=1, help="so many seeds, for intervals")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds, for intervals")
     parser.add_argument("--seed", type=int, default=1, help="of the arrivals")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for figures")
     options = parser.parse_args()

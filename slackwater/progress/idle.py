@@ -5,6 +5,8 @@ If the largest time is t and nothing has come for τ, no row below t + τ − δ
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from slackwater.errors import QueryError
@@ -45,9 +47,9 @@ class StrongerPromise(Tracker):
         self.promised_by_sender = own.promised_by_sender
 
     @property
+    @abstractmethod
     def beat(self) -> int:
         """The other promise, as a tick."""
-        raise NotImplementedError
 
     @property
     def heartbeat(self) -> Heartbeat:
