@@ -49,7 +49,7 @@ class AccuracyMetrics(TypedDict, total=False):
     coverage: float | None
     """Share of the intervals that held the final value."""
     all_held: float | None
-    """Share of windows (by group) in which every interval held the final value; one counts for each age."""
+    """Share of windows (by group) in which all intervals held the final value; one interval counts for each age."""
     intervals: int
     """Intervals that were given."""
     borrowed: int
@@ -66,7 +66,7 @@ class StreamMetrics(TypedDict, total=False):
     lag_seconds: float | None
     """By how much the heartbeat is behind the clock; None where time is no timestamp, or there is none yet."""
     silent_seconds: float | None
-    """For how many seconds no row has come. Before the first row: since the stream is read. None before that."""
+    """Seconds since the last row. Before the first one: since reading began; None before that."""
     pages: int
     """Pages that have come."""
     rows: int
