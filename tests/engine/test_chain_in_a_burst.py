@@ -73,7 +73,8 @@ class Burst:
     def __init__(self, strategy: Strategy, instants: list[float], plan: Any = None) -> None:
         self.sink, self.instants, self.peak, self.come = ListSink(), instants, 0, 0
         Lazy.seconds, Lazy.done = 0.0, 0
-        self.executor = Executor(ManualClock(), None, ArrowPages(here=Lazy()), EngineSettings(strategy=strategy))
+        settings = EngineSettings(strategy=strategy, quantum=60.0)  # whole pages; test_quanta has parts of them
+        self.executor = Executor(ManualClock(), None, ArrowPages(here=Lazy()), settings)
         self.executor.measure_by(lambda: Lazy.seconds)
         add_query(self.executor, "q", plan or slow(), self.sink)
         self.executor.between = self._let_in
