@@ -29,5 +29,7 @@ def conjuncts(condition: Expression) -> list[Expression]:
             between -= 1
         elif word == "AND":
             ends.append(n)
-    starts = [0, *(n + 1 for n in ends)]
-    return [condition.part(at, end) for at, end in zip(starts, [*ends, len(condition.tokens)], strict=True)]
+    cuts = list(zip([0, *(n + 1 for n in ends)], [*ends, len(condition.tokens)], strict=True))
+    if any(at == end for at, end in cuts):  # nothing beside an AND: the whole condition shows what is wrong
+        return [condition]
+    return [condition.part(at, end) for at, end in cuts]
