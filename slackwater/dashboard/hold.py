@@ -10,7 +10,7 @@ _NAMED = 3
 
 
 def hold(status: str, paused: bool, stream: str, figures: Mapping[str, Any]) -> str:
-    """What a query waits for, and what to do where time stands still; `figures` are those of the stream.
+    """What a query waits for, and what to do if time does not advance; `figures` are those of the stream.
 
     >>> figures = {"rows": 9, "lag_seconds": 17.2, "silent_seconds": 4.2, "wait": 13.0, "heartbeat": "12:00"}
     >>> hold("running", False, "iot", figures)

@@ -272,7 +272,7 @@ class Operator(ABC):
         return None
 
     def settle(self) -> None:
-        """All of `state` is durable and all emissions are out: drop what was kept for a crash between the two."""
+        """All of `state` is durable and all emissions are out: drop the copies for a crash between the two."""
         return None
 
     def metrics(self) -> Figures:

@@ -52,7 +52,7 @@ class PlanNode(ABC):
     pairs_rows: ClassVar[bool] = False
     """Whether it pairs rows of two inputs."""
     orders_rows: ClassVar[bool] = False
-    """Whether rows leave it in the order of time. Then what comes behind the heartbeat is late."""
+    """Whether rows leave it in the order of time. Then rows behind the heartbeat are late."""
     drops_duplicates: ClassVar[bool] = False
     """Whether it drops duplicates."""
     keeps_nothing: ClassVar[bool] = False

@@ -277,7 +277,7 @@ class Slice(Step):
         return (self.last - self.first) / self.OF
 
     def cut(self, parts: int) -> tuple[Slice, Slice]:
-        """One of so many parts, and the rest."""
+        """One part of the page, and the rest."""
         middle = self.first + max(1, (self.last - self.first) // parts)
         return replace(self, last=middle), replace(self, first=middle)
 

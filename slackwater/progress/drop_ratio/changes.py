@@ -11,7 +11,7 @@ import numpy as np
 from slackwater.progress.drop_ratio.cells import LateRows
 from slackwater.progress.source_numbers import Floats
 
-#: Standard deviations: rows come later than before when so many more than expected are beyond a quantile.
+#: Standard deviations: rows come later than before when this many more than expected are beyond a quantile.
 LATER = 5.0
 #: Standard deviations: rows come sooner than before when so many fewer are beyond a quantile.
 SOONER = 6.0
