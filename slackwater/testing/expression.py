@@ -13,8 +13,8 @@ from slackwater.aggregates.over import has_over
 from slackwater.aggregates.user_text import arguments
 from slackwater.errors import QueryError
 
-#: Functions that give whole numbers on Spark, and floating-point ones in polars.
-_WHOLE = re.compile(r"\b(floor|ceil|ceiling)\s*\(", re.IGNORECASE)
+#: Where Spark gives something else than polars: whole numbers of these functions, NULL if the divisor is zero.
+_OTHERWISE = re.compile(r"\b(floor|ceil|ceiling)\s*\(|[/%]", re.IGNORECASE)
 
 
 def expression(sql: str) -> pl.Expr:
@@ -34,19 +34,19 @@ def expression(sql: str) -> pl.Expr:
 
 @lru_cache(maxsize=1_024)
 def with_spark_types(sql: str) -> str:
-    """The text with casts where Spark gives another type than polars.
+    """The text with what makes polars give Spark's values and types.
 
-    >>> with_spark_types("floor(t / 10)"), with_spark_types("t / 10")
-    ('CAST(FLOOR(t / 10) AS BIGINT)', 't / 10')
+    >>> with_spark_types("floor(t / 10)"), with_spark_types("t / n")
+    ('CAST(FLOOR(t / 10) AS BIGINT)', 't / NULLIF(n, 0)')
     """
     over = has_over(sql)
-    if not over and not _WHOLE.search(sql):
+    if not over and not _OTHERWISE.search(sql):
         return sql
     try:
         tree = sqlglot.parse_one(sql, dialect="spark")
     except sqlglot.errors.SqlglotError:
         return sql
-    return (tree.transform(_over) if over else tree).transform(_cast).sql(dialect="spark")
+    return (tree.transform(_over) if over else tree).transform(_as_on_spark).sql(dialect="spark")
 
 
 #: Window functions that work here: those that number rows, those that look at others, and those of whole windows.
@@ -76,6 +76,8 @@ def _over(node: exp.Expression) -> exp.Expression:
     return exp.cast(node, "INT") if isinstance(function, _NUMBERS) else node
 
 
-def _cast(node: exp.Expression) -> exp.Expression:
+def _as_on_spark(node: exp.Expression) -> exp.Expression:
+    if isinstance(node, (exp.Div, exp.Mod)) and not isinstance(node.expression, (exp.Literal, exp.Nullif)):
+        node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
     whole = isinstance(node, (exp.Floor, exp.Ceil)) and not isinstance(node.parent, exp.Cast)
     return exp.cast(node, "BIGINT") if whole else node

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from pyarrow.fs import LocalFileSystem
 
 from slackwater.engine.build import add_query, source_label
 from slackwater.engine.enabling import Enabling
@@ -29,6 +31,7 @@ from slackwater.progress.time import Span, TimeDomain
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.heartbeats import Heartbeats, OperatorLevel
 from slackwater.scheduling.strategy import Strategy
+from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing.backend import arrow_page
 from slackwater.testing.pages import ArrowPages
 from slackwater.testing.stream_spec import RowsLike, StreamSpec, read_specs, sql_plan
@@ -111,13 +114,18 @@ def arrow_plan(
     return analyse(query, SampleTypes({"s": (stream, relation)}))
 
 
+def _journal(given: str | Path | Journal | None) -> Journal | None:
+    """A journal; a folder's is not synced to the disk, as nobody pulls the plug on a test."""
+    return FileJournal(LocalFileSystem(), str(given), sync=False) if isinstance(given, str | Path) else given
+
+
 class Script:
     """One query on in-process pages and a manual clock."""
 
     def __init__(
         self,
         plan: PlanNode,
-        journal: Journal | None = None,
+        journal: str | Path | Journal | None = None,
         sink: ListSink | None = None,
         late: ListSink | None = None,
         strategy: Strategy | None = None,
@@ -139,7 +147,7 @@ class Script:
             heartbeat_scope or OperatorLevel(),
             batch_pages,
         )
-        self.executor = Executor(self.clock, journal, pages or ArrowPages(), chosen)
+        self.executor = Executor(self.clock, _journal(journal), pages or ArrowPages(), chosen)
         self.sink = sink if sink is not None else ListSink()
         self.late = late
         settings = QuerySettings(late=late, early=early, sideline=sideline, ordered=ordered)
@@ -154,16 +162,15 @@ class Script:
     def from_sql(
         cls,
         text: str,
-        streams: Mapping[str, StreamSpec | tuple[pa.Schema, Disorder]],
+        streams: Mapping[str, StreamSpec | tuple[pa.Schema | str, Disorder]],
         tables: Mapping[str, pl.DataFrame] | None = None,
         **settings: Any,
     ) -> Script:
         """A script of one SELECT over these streams, by name, each with its columns and its policy.
 
         >>> from slackwater.progress.bounds.bounded import bounded
-        >>> trips = pa.schema([("t", pa.int64()), ("g", pa.string())])
         >>> query = "SELECT g, COUNT(*) AS n FROM trips [RANGE 10, SLIDE 10] GROUP BY g"
-        >>> script = Script.from_sql(query, {"trips": (trips, bounded(0))})
+        >>> script = Script.from_sql(query, {"trips": ("t BIGINT, g STRING", bounded(0))})
         >>> script.page([{"t": 1, "g": "a"}, {"t": 12, "g": "b"}]).page([{"t": 25, "g": "a"}])  # doctest: +ELLIPSIS
         <slackwater.testing.script.Script object at 0x...>
         >>> [(row["g"], row["n"]) for row in script.new_rows()]
@@ -173,7 +180,8 @@ class Script:
             text: one SELECT; the sink is a list, early answers are asked for with `early=` or `prod()`.
             streams: a pair of schema and policy, or a `StreamSpec` that also names the time and the source.
             tables: stored tables that the query joins.
-            settings: those of `Script`, such as `early=`, `late=`, `journal=`.
+            settings: those of `Script`, such as `early=`, `late=`; `journal=` takes a folder, and a second script
+                with the same folder goes on where the first one was.
         """
         specs = read_specs(streams)
         pages = ArrowPages(tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -13,6 +14,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.sql_type import arrow_schema
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
@@ -29,7 +31,9 @@ RowsLike: TypeAlias = pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]
 class StreamSpec:
     """A stream of a test: what `s.stream(…)` declares, without a DataFrame."""
 
-    schema: pa.Schema
+    columns: pa.Schema | str
+    """Arrow's schema, or text as for Spark: `"ts TIMESTAMP, device STRING"`."""
+
     disorder: Disorder
     time: str | None = None
     """The column of the time; left out, the first timestamp, or the first column if there is none."""
@@ -39,6 +43,11 @@ class StreamSpec:
 
     ahead: Span | None = None
     """How far ahead of the clock rows are believed; one day if left out, where time is a timestamp."""
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return arrow_schema(self.columns) if isinstance(self.columns, str) else self.columns
 
     @property
     def time_column(self) -> str:
@@ -85,7 +94,7 @@ class StreamSpec:
 _MICROS = pa.timestamp("us", "UTC")
 
 
-def read_specs(streams: Mapping[str, StreamSpec | tuple[pa.Schema, Disorder]]) -> dict[str, StreamSpec]:
+def read_specs(streams: Mapping[str, StreamSpec | tuple[pa.Schema | str, Disorder]]) -> dict[str, StreamSpec]:
     """Streams by name; a pair is columns and a policy."""
     return {name: spec if isinstance(spec, StreamSpec) else StreamSpec(*spec) for name, spec in streams.items()}
 

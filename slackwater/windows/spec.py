@@ -14,6 +14,10 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 
+#: In how many windows a row can be. One row that is in a million of them gives a million results, which took 5 s
+#: of processor and 800 MB.
+MOST_WINDOWS = 1_000_000
+
 #: A whole number, some, or an expression of polars.
 Number = TypeVar("Number", int, Ints, pl.Expr, pl.Series)
 
@@ -27,6 +31,22 @@ def floor_division(dividend: str, divisor: int) -> str:
     '(x - pmod(x, 10L)) div 10L'
     """
     return f"({dividend} - pmod({dividend}, {divisor}L)) div {divisor}L"
+
+
+def union_of_runs(first: Ints, last: Ints) -> Ints:
+    """The whole numbers, in order, that are in at least one of the runs, each from a first to a last number.
+
+    >>> union_of_runs(np.array([5, 0, 1]), np.array([6, 2, 2])).tolist()
+    [0, 1, 2, 5, 6]
+    """
+    if not len(first):
+        return first
+    order = np.argsort(first)
+    begins, ends = first[order], np.maximum.accumulate(last[order])
+    apart = begins[1:] > ends[:-1]
+    begins, ends = begins[np.append(True, apart)], ends[np.append(apart, True)]
+    lengths = ends - begins + 1
+    return np.repeat(begins - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
 
 
 @dataclass(frozen=True)
@@ -58,6 +78,11 @@ class WindowSpec:
         step = domain.span(slide, "slide")
         if step <= 0:
             raise QueryError(f"slide={slide!r} must be positive; windows tumble without a slide")
+        if length // step > MOST_WINDOWS:
+            raise QueryError(
+                f"slide={slide!r}: each row would be in {length // step:,} windows of size={range!r}; at most "
+                f"{MOST_WINDOWS:,} can be, so write a longer slide"
+            )
         start = 0 if offset is None else domain.span(offset, "offset")
         return WindowSpec(length, step, start % step)
 
@@ -180,12 +205,11 @@ class WindowSpec:
         >>> last_ticks.tolist(), pairs.tolist()
         ([9, 19, 29], [3, 8, 5])
         """
-        most = -(-self.panes_per_window // self.panes_per_slide)
         first, last = self.windows_of(panes)
-        windows = (last[:, None] - np.arange(most)).ravel()
-        inside = windows >= np.repeat(first, most)
-        found, place = np.unique(windows[inside], return_inverse=True)
-        pairs = np.bincount(place, weights=np.repeat(rows, most)[inside], minlength=len(found))
+        found = union_of_runs(first, last)
+        from_here = np.bincount(np.searchsorted(found, first), weights=rows, minlength=len(found) + 1)
+        no_more = np.bincount(np.searchsorted(found, last) + 1, weights=rows, minlength=len(found) + 1)
+        pairs = np.cumsum(from_here - no_more)[:-1]
         return found * self.slide + (self.offset + self.first_end - 1), pairs.astype(np.int64)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -50,6 +52,36 @@ def test_a_table_and_early_answers() -> None:
     script = Script.from_sql(text, {"s": (TICKS, sw.bounded(0))}, tables={"codes": codes})
     script.page([{"t": 1, "k": "x", "v": 1}, {"t": 2, "k": "unknown", "v": 1}]).prod()
     assert [(row["kind"], row["name"], row["n_seen"]) for row in script.new_rows()] == [("early", "ex", 1)]
+
+
+def test_columns_can_be_written_as_for_spark() -> None:
+    columns = "t TIMESTAMP, k STRING, v DECIMAL(9, 2), tags MAP<STRING, ARRAY<INT>>, at STRUCT<x: DOUBLE>"
+    schema = StreamSpec(columns, sw.bounded(0)).schema
+    assert [str(kind) for kind in schema.types[:3]] == ["timestamp[us, tz=UTC]", "string", "decimal128(9, 2)"]
+    assert schema.field("tags").type == pa.map_(pa.string(), pa.list_(pa.int32()))
+    assert schema.field("at").type == pa.struct([("x", pa.float64())])
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ("", "'' names no columns with their types; write them as in 'ts TIMESTAMP, n BIGINT'"),
+        ("t, k STRING", "'t, k STRING' names no columns with their types"),
+        ("t BIGINT,, k", "names no columns with their types"),
+        ("t BIGINT, k GEOMETRY", "there is no type GEOMETRY; there are TIMESTAMP, "),
+    ],
+)
+def test_columns_that_cannot_be_read_are_refused(columns: str, says: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(says)):
+        Script.from_sql("SELECT k FROM s", {"s": (columns, sw.bounded(0))})
+
+
+def test_a_second_script_with_the_same_folder_goes_on_where_the_first_one_was(tmp_path: Path) -> None:
+    text, streams = "SELECT k, COUNT(*) AS n FROM s [RANGE 10, SLIDE 10] GROUP BY k", {"s": (TICKS, sw.bounded(0))}
+    Script.from_sql(text, streams, journal=tmp_path).page([{"t": 1, "k": "x", "v": 1}])
+    again = Script.from_sql(text, streams, journal=str(tmp_path))
+    again.page([{"t": 2, "k": "x", "v": 1}]).drain()
+    assert [row["n"] for row in again.new_rows()] == [2]
 
 
 def test_time_and_source_can_be_named() -> None:
@@ -106,3 +138,10 @@ def test_an_attribute_that_has_no_policy_has_the_best_effort(words: str, policy:
     )
     (stream,) = streams_of(script.plan)
     assert stream.disorder.describe() == policy
+
+
+def test_what_is_divided_by_zero_is_null_as_on_spark() -> None:
+    text = "SELECT k, SUM(v) / SUM(w) AS a, SUM(v) % SUM(w) AS b, SUM(w / v) AS c FROM s [RANGE 10] GROUP BY k"
+    script = Script.from_sql(text, {"s": ("t BIGINT, k STRING, v BIGINT, w BIGINT", sw.bounded(0))})
+    (row,) = script.page([{"t": 1, "k": "x", "v": 5, "w": 0}]).drain().new_rows()
+    assert (row["a"], row["b"], row["c"]) == (None, None, 0.0)

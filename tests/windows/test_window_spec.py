@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,6 +142,11 @@ def test_spans_of_a_timestamp_window_are_microseconds() -> None:
         (-5, 1, "size=-5 must be positive"),
         (5, 0, "slide=0 must be positive; windows tumble without a slide"),
         (5, -1, "slide=-1 must be positive"),
+        (
+            10**8,
+            1,
+            r"slide=1: each row would be in 100,000,000 windows of size=100000000; at most 1,000,000 can be",
+        ),
         ("5 seconds", 5, "size='5 seconds': the time column is an integer.*size=100"),
         (5, 1.5, "slide=1.5: the time column is an integer"),
         (True, 1, "size=True: the time column is an integer"),
@@ -152,3 +160,22 @@ def test_a_window_that_cannot_be_meant_is_refused(length: object, slide: object,
 def test_a_number_for_a_timestamp_window_is_refused() -> None:
     with pytest.raises(QueryError, match=r"size=5: the time column is a timestamp.*size='30 minutes'"):
         WindowSpec.of(TIMESTAMP, 5, 5, None)
+
+
+@given(
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.booleans(),
+    st.dictionaries(st.integers(-50, 80), st.integers(1, 9), max_size=8),
+)
+def test_rows_by_window_counts_each_row_in_all_of_its_windows(
+    length: int, slide: int, grows: bool, rows: dict[int, int]
+) -> None:
+    spec = CumulateSpec(length * slide, slide) if grows else WindowSpec(length, slide, length % slide)
+    expected: Counter[int] = Counter()
+    for pane, count in rows.items():
+        for window in range(spec.first_window(pane), spec.last_window(pane) + 1):
+            expected[spec.bounds(window)[1] - 1] += count
+    last_ticks, counted = spec.rows_by_window(np.array([*rows], dtype=np.int64), np.array([*rows.values()]))
+    assert dict(zip(last_ticks.tolist(), counted.tolist(), strict=True)) == expected
+    assert sorted(expected) == last_ticks.tolist()
