@@ -132,7 +132,7 @@ def tune(
     slide: Annotated[str | None, typer.Option(help="SLIDE of the windows; without it they tumble.")] = None,
     page: Annotated[str | None, typer.Option(help="How much arrival time comes at once: your trigger.")] = None,
     target: Annotated[
-        list[float] | None, typer.Option(help="Share that may be lost, as 0.01; several if you like.")
+        list[str] | None, typer.Option(help="Share that may be lost, as 1% or 0.01; several if you like.")
     ] = None,
     delay: Annotated[
         list[str] | None, typer.Option(help="A fixed delay to try too, such as yours of today.")

@@ -10,6 +10,7 @@ from slackwater.errors import QueryError
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.policies import in_python
+from slackwater.progress.shares import read_share
 from slackwater.progress.time import TimeDomain, microseconds
 from slackwater.progress.time_kinds import is_stamped
 from slackwater.tune.durations import HOUR, SECOND, nice, write
@@ -47,11 +48,6 @@ class TuneOptions:
 
     def check(self) -> None:
         """Refuse wrong settings before any row is read."""
-        for target in self.targets:
-            if isinstance(target, bool) or not isinstance(target, (int, float)) or not 0 < target < 1:
-                raise QueryError(f"targets={target!r}: a share that may be lost lies between 0 and 1, as in 0.01")
-        if not self.targets:
-            raise QueryError("targets=[]: say what share may be lost, as in targets=[0.01]")
         for delay in self.delays:
             if microseconds(delay) < 0:
                 raise QueryError(f"delays={delay!r} is negative; write it as in delays=['10 minutes']")
@@ -96,6 +92,21 @@ class TuneOptions:
         if length <= 0:
             raise QueryError(f"page={self.page!r} must be positive, as in page='10 seconds'")
         return length
+
+
+def as_shares(given: object) -> tuple[float, ...]:
+    """The shares that may be lost, from numbers or texts such as "1%"."""
+    found = []
+    for target in as_tuple(given, "targets"):
+        share = read_share(target)
+        if share is None or not 0 < share < 1:
+            raise QueryError(
+                f"targets={target!r}: a share that may be lost lies between 0 and 1, as in 0.01 or '1%'"
+            )
+        found.append(float(share))
+    if not found:
+        raise QueryError("targets=[]: say what share may be lost, as in targets=[0.01]")
+    return tuple(found)
 
 
 def as_tuple(value: object, what: str) -> tuple[object, ...]:

@@ -139,6 +139,8 @@ def test_what_cannot_be_tried() -> None:
 
 def test_settings_that_cannot_be_tried() -> None:
     refused("targets=1: a share that may be lost lies between 0 and 1", targets=1)
+    refused("targets='101%': a share that may be lost", targets="101%")
+    refused("targets='few': a share that may be lost", targets=[0.01, "few"])
     refused(r"targets=\[\]: say what share may be lost", targets=[])
     refused("page='0 seconds' must be positive", page="0 seconds")
     refused("slide='2 minutes' is longer than size='1 minute'", windows=("1 minute", "2 minutes"))

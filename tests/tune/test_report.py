@@ -115,6 +115,11 @@ def test_the_screen_shows_it(report: Report) -> None:
         assert line.endswith(f"lost {percent(report.lost[name])}")
 
 
+def test_a_share_may_be_written_as_text() -> None:
+    report = sw.tune(rows(50), time="sent", arrival="received", targets=["1%", "0.05"])
+    assert [fixed.target for fixed in report.fixed] == [0.01, 0.05]
+
+
 def test_what_was_chosen_is_said() -> None:
     report = sw.tune(rows(50), time="sent", arrival="received", targets=0.01)
     assert report.chosen == ("windows", "page")

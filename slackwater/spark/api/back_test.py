@@ -23,7 +23,7 @@ from slackwater.spark.storage.embedded import moved_to, private_copy
 from slackwater.tune import rows as R
 from slackwater.tune.bar import bar
 from slackwater.tune.comparison import Progress, tune_rows
-from slackwater.tune.options import TARGETS, Length, TuneOptions, as_tuple
+from slackwater.tune.options import TARGETS, Length, TuneOptions, as_shares, as_tuple
 from slackwater.tune.read import check_arrival, read_rows
 from slackwater.tune.report import Report
 from slackwater.windows.frames import frame_of
@@ -39,7 +39,7 @@ def tune(
     source: str | None = None,
     windows: Length | tuple[Length, Length] | None = None,
     page: Length | None = None,
-    targets: float | Sequence[float] = TARGETS,
+    targets: float | str | Sequence[float | str] = TARGETS,
     delays: Length | Sequence[Length] = (),
     policies: Disorder | Sequence[Disorder] = (),
     progress: Progress | None = None,
@@ -56,7 +56,7 @@ def tune(
             group by it are tried too.
         windows: RANGE, or RANGE and SLIDE, of the query: "10 minutes" or ("3 hours", "1 hour").
         page: how much arrival time comes at once: the interval of the trigger, and the micro-batch of native Spark.
-        targets: shares that may be lost.
+        targets: shares that may be lost, as 0.01 or "1%".
         delays: fixed delays that are tried too, such as the one in use.
         policies: policies that are tried too, such as sw.sensors("2 seconds", timeout="1 minute").
         progress: a function that is called with the step under way, its number and how many there are. Without
@@ -64,7 +64,7 @@ def tune(
     """
     check_arrival(arrival)
     assert arrival is not None
-    shares, fixed, more = as_tuple(targets, "targets"), as_tuple(delays, "delays"), as_tuple(policies, "policies")
+    shares, fixed, more = as_shares(targets), as_tuple(delays, "delays"), as_tuple(policies, "policies")
     options = TuneOptions(time, arrival, source, windows, page, shares, fixed, more)  # type: ignore[arg-type]
     options.check()
     rows: R.TuneRows
