@@ -57,7 +57,7 @@ def remarks(report: Report) -> list[str]:
         "page": "the interval of your trigger (page=, --page)",
     }
     write_these = " and ".join(wanted[c] for c in report.chosen)
-    said = [f"Chosen, since nobody said: {' and '.join(report.chosen)}. Write {write_these}."]
+    said = [f"tune has chosen {' and '.join(report.chosen)}. To set them, write {write_these}."]
     if "page" in report.chosen:
         said.append("Rows of one page are never late for each other, so a shorter page needs a longer delay.")
     return said

@@ -123,7 +123,7 @@ def test_a_share_may_be_written_as_text() -> None:
 def test_what_was_chosen_is_said() -> None:
     report = sw.tune(rows(50), time="sent", arrival="received", targets=0.01)
     assert report.chosen == ("windows", "page")
-    assert "Chosen, since nobody said: windows and page." in str(report)
+    assert "tune has chosen windows and page." in str(report)
     assert "so a shorter page needs a longer delay." in str(report)
     assert "Chosen" not in str(sw.tune(rows(50), **SETTINGS))  # type: ignore[arg-type]
 
