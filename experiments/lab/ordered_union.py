@@ -7,7 +7,7 @@ It keeps a Time-Stamp Memory register for each input: the timestamp of the eleme
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from slackwater.operators.element import Element
 from slackwater.operators.operator import Emit, Input, Operator, State
@@ -15,6 +15,12 @@ from slackwater.operators.pages import Pages
 from slackwater.operators.prod import Prod
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
+
+
+class OrderedUnionValues(TypedDict):
+    """What a journal keeps of it."""
+
+    registers: list[int]
 
 
 def timestamp(element: Element, pages: Pages) -> int:
@@ -80,8 +86,8 @@ class OrderedUnion(Operator):
 
     def state(self, whole: bool) -> State:
         """The registers."""
-        return State({"registers": self._registers})
+        return State(OrderedUnionValues(registers=self._registers))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        self._registers = list(states[-1].values["registers"])
+        self._registers = list(states[-1].read(OrderedUnionValues)["registers"])

@@ -164,7 +164,7 @@ class Board:
     def _recent(self, queries: list[WatchedQuery], snapshot: Snapshot) -> dict[str, bytes]:
         """The latest rows of each query; those of a stopped one stay. Made into text when others have come."""
         for query in queries:
-            sink = snapshot.of(Label(query.name, "sink"))
+            sink: Mapping[str, Any] = snapshot.of(Label(query.name, "sink"))
             recent, latest = sink.get(RECENT), sink.get(NEWEST)
             known = self._answers.get(query.name)
             if latest is not None and (known is None or known[0] is not recent or known[1] is not latest):

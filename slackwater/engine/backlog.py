@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from slackwater.engine.graph import Graph, Place
-from slackwater.engine.journal import Record
+from slackwater.engine.journal import Record, SavedEntry
 from slackwater.engine.queue import Entry, Queue
 from slackwater.events import decision
 from slackwater.operators.element import element_loaded, element_saved
@@ -33,7 +32,7 @@ class Backlog:
         if page.folder is not None:
             self._folders.add(page.folder)
 
-    def record(self) -> dict[Place, list[dict[str, Any]]]:
+    def record(self) -> dict[Place, list[SavedEntry]]:
         """All waiting elements as JSON values, by arc; the rows of pages are saved first."""
         self._save()
         return {name: [_recorded(e) for e in q] for name, q in self._graph.queues() if q.waiting}
@@ -52,7 +51,7 @@ class Backlog:
             for queue, entry in waiting:
                 queue.exchange(entry, saved)
 
-    def revive(self, saved: dict[str, Any]) -> Entry:
+    def revive(self, saved: SavedEntry) -> Entry:
         """What `record` gave."""
         if "page" not in saved:
             return Entry(element_loaded(saved), saved["admission"])
@@ -96,8 +95,8 @@ class Backlog:
         self._pages.backend.sweep(live, last.consumed)
 
 
-def _recorded(entry: Entry) -> dict[str, Any]:
+def _recorded(entry: Entry) -> SavedEntry:
     if isinstance(entry.element, Page):
         source = None if entry.source is None else Label.of(entry.source).to_json()
         return {"page": entry.element.to_json(), "admission": entry.admission, "source": source}
-    return {**element_saved(entry.element), "admission": entry.admission}
+    return {"admission": entry.admission, **element_saved(entry.element)}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from slackwater.engine.admission import Admission
 from slackwater.engine.backlog import Backlog
 from slackwater.engine.feedback import Feedback
 from slackwater.engine.graph import Graph, Node
-from slackwater.engine.journal import Emission, Journal, Record, Recovery
+from slackwater.engine.journal import Emission, Journal, Record, Recovery, SavedTimes
 from slackwater.errors import RunError
 from slackwater.operators.label import Label
+from slackwater.operators.operator import State
 from slackwater.operators.payload import Staged
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
@@ -248,7 +248,7 @@ def _query_of(sink: Label) -> str:
     return sink.query or sink
 
 
-def _times_of(node: Node) -> dict[str, Any]:
+def _times_of(node: Node) -> SavedTimes:
     """A node's registers and what it has said, as JSON values."""
     return {
         "registers": [time.saved() for time in node.registers],
@@ -257,7 +257,7 @@ def _times_of(node: Node) -> dict[str, Any]:
     }
 
 
-def _states_of(records: Sequence[Record], label: Label) -> list[Any]:
+def _states_of(records: Sequence[Record], label: Label) -> list[State]:
     states = [r.states[label] for r in records if label in r.states]
     for n in range(len(states) - 1, -1, -1):
         if states[n].whole:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from slackwater.engine.admission import Admission, Ticket
 from slackwater.engine.backlog import Backlog
@@ -24,6 +23,7 @@ from slackwater.engine.records import Snapshot
 from slackwater.engine.settings import EngineSettings
 from slackwater.engine.shared_operators import SharedOperators
 from slackwater.errors import RunError
+from slackwater.figures import Figures
 from slackwater.operators.batching import AdaptiveBatches, Batching, SinglePages, needs_at
 from slackwater.operators.operator import Operator
 from slackwater.operators.page import Page
@@ -375,7 +375,7 @@ class Executor:
 
     # --- figures
 
-    def metrics(self) -> dict[str, dict[str, Any]]:
+    def metrics(self) -> dict[str, Figures]:
         """Figures of every operator, of what waits before it, and of its heartbeat."""
         self._inputs.assign()
         level = self._inputs.heartbeats.name

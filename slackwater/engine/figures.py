@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from slackwater.engine.graph import Graph, Node
+from slackwater.figures import Figures
 from slackwater.operators.operator import MAIN
 from slackwater.operators.sink import Sink
 from slackwater.progress.punctuation import Punctuation
@@ -93,7 +94,7 @@ def rows_before_sinks(graph: Graph) -> dict[str, dict[str, int]]:
     return counts
 
 
-def figures(node: Node) -> dict[str, Any]:
+def figures(node: Node) -> Figures:
     """What waits before it, and its heartbeat."""
     passed = node.times.get(MAIN, Punctuation.NONE)
     if not node.outputs and not node.is_source and node.feeds:

@@ -8,12 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import NotRequired, Protocol, TypedDict
 
 from slackwater.engine.graph import Place
-from slackwater.operators.label import Label
+from slackwater.operators.element import SavedElement
+from slackwater.operators.label import Label, LabelFields
 from slackwater.operators.operator import State
+from slackwater.operators.page import SavedPage
 from slackwater.operators.payload import Payload
+
+
+class SavedEntry(SavedElement):
+    """What waits on an arc, as JSON values; `page` and `source` are those of pages."""
+
+    admission: int
+    page: NotRequired[SavedPage]
+    source: NotRequired[LabelFields | None]
+
+
+class SavedTimes(TypedDict):
+    """How far time has come on the inputs and ports of an operator, and since which admission it is there."""
+
+    registers: list[list[object]]
+    said: dict[str, list[object]]
+    since: int
 
 
 @dataclass
@@ -37,9 +55,9 @@ class Record:
     """Number of the last page taken, per source."""
     states: dict[Label, State] = field(default_factory=dict)
     """Operator states by label."""
-    queues: dict[Place, list[dict[str, Any]]] = field(default_factory=dict)
+    queues: dict[Place, list[SavedEntry]] = field(default_factory=dict)
     """What waits, by operator and input; complete in every record."""
-    times: dict[Label, dict[str, Any]] = field(default_factory=dict)
+    times: dict[Label, SavedTimes] = field(default_factory=dict)
     """By operator: how far time has come on its inputs and ports, and since which admission it is there."""
     admission: int = 0
     """Number of the last admission."""

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.records import History
@@ -206,7 +206,7 @@ class Loop:
             waiting = [future for _, future in (*self._urgent, *self._commands)]
             self._urgent.clear()
             self._commands.clear()
-        everyone: list[Future[Any]] = [*waiting, *self._acknowledgements]
+        everyone: list[Future[None]] = [*waiting, *self._acknowledgements]
         for future in everyone:
             if not future.done():
                 future.set_exception(error)

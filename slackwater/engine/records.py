@@ -6,10 +6,12 @@ An operator's cost and selectivity are measured over its last runs, older ones c
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from slackwater.figures import Figures
 
 T = TypeVar("T")
 
@@ -155,7 +157,7 @@ class Measured:
     def _ratio(self, above: int, below: int) -> float | None:
         return self._recent[above] / self._recent[below] if self._recent[below] else None
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """Figures for a person."""
         return {
             "runs": self.runs,
@@ -175,16 +177,16 @@ class Snapshot:
 
     at: int
     """Time of the snapshot, by the session's clock."""
-    operators: dict[str, dict[str, Any]]
+    operators: Mapping[str, Figures]
     strategy: str = ""
     """What chooses among ready operators."""
     choices: tuple[Choice, ...] = ()
     """Its last choices, the latest last."""
     journal_bytes: int = 0
     """Bytes of the journal that a restart reads."""
-    _found: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    _found: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, label: str) -> dict[str, Any]:
+    def of(self, label: str) -> Figures:
         """The figures of one operator; none if it is not there."""
         return self.operators.get(label, {})
 

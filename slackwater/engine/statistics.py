@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from slackwater.engine.calibration import Calibration, SampleSums
 from slackwater.engine.graph import Graph, Node
 from slackwater.engine.records import Ran
+from slackwater.figures import Figures
 from slackwater.operators.operator import LATE
 from slackwater.scheduling.paths import PathWork, Plan, unit
 from slackwater.scheduling.strategy import Strategy
@@ -47,7 +47,7 @@ class Statistics:
         self._plan = with_jobs(self._graph, plan, self._calibration.job) if self._strategy.charts else plan
         self._strategy.learn(self._plan)
 
-    def figures(self, label: str) -> dict[str, Any]:
+    def figures(self, label: str) -> Figures:
         """For a person: the strategy, the chain of an operator, and what is charted of it."""
         segment, work = self._strategy.segment(label), self._plan.get(label)
         return {

@@ -8,8 +8,8 @@ wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol, TypedDict
 
 from slackwater.figures import Figures
 from slackwater.operators.operator import Emit, Input, State, Wanted
@@ -50,6 +50,14 @@ class AsofRows(WaitingRows, MadeRows, Protocol):
     def purge(self, past: int) -> None:
         """Rows of the left side up to this time are out: drop what matches none of the others."""
         ...
+
+
+class AsofJoinValues(TypedDict):
+    """What a journal keeps of it."""
+
+    rows: Mapping[str, object]
+    past: int
+    late: list[int]
 
 
 class AsofJoin(Several):
@@ -143,14 +151,14 @@ class AsofJoin(Several):
     def state(self, whole: bool) -> State:
         """The output's heartbeat, counts, and the rows."""
         kept = self._rows.state(whole)
-        kept.values = {"rows": kept.values, "past": self._past, "late": list(self._late)}
+        kept.values = AsofJoinValues(rows=kept.values, past=self._past, late=list(self._late))
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].values
+        values = states[-1].read(AsofJoinValues)
         self._past, self._late = values["past"], list(values["late"])
-        self._rows.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+        self._rows.restore([state.at("rows") for state in states])
 
     def settle(self) -> None:
         """What went may be deleted."""

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from slackwater.columns import BEFORE, SOURCE, TIME
 from slackwater.errors import RunError
 from slackwater.events import decision
+from slackwater.figures import Figures
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.late_counts import MOST, SHOWN
 from slackwater.operators.operator import LATE, Emit, State, Unary
@@ -40,6 +41,15 @@ from slackwater.windows.kernel import source_text
 
 _ROW = "__row"
 Mask = NDArray[np.bool_]
+
+
+class DeduplicateValues(TypedDict):
+    """What a journal keeps of it."""
+
+    forgotten: int
+    counts: tuple[int, int, int]
+    late_by_source: dict[str, int]
+    files: Mapping[str, object] | None
 
 
 class Deduplicate(Unary):
@@ -222,22 +232,23 @@ class Deduplicate(Unary):
         self._fresh, self._news = {}, []
         parts = {"rows": rows, "forgotten": news}
         tables = {name: pl.concat(found).to_arrow() for name, found in parts.items() if found}
-        values = {
-            "forgotten": self._forgotten,
-            "counts": [self._late, self._duplicates, self._passed],
-            "late_by_source": dict(self._late_by_source),
-            "files": None if self._spilled is None else self._spilled.state().values,
-        }
+        values = DeduplicateValues(
+            forgotten=self._forgotten,
+            counts=(self._late, self._duplicates, self._passed),
+            late_by_source=dict(self._late_by_source),
+            files=None if self._spilled is None else self._spilled.state().values,
+        )
         return State(values, tables, whole)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].values
+        values = states[-1].read(DeduplicateValues)
         self._late, self._duplicates, self._passed = values["counts"]
         self._late_by_source = Counter(values["late_by_source"])
         for state in states:
-            if state.values["forgotten"] > self._forgotten:
-                self._forgotten = state.values["forgotten"]
+            forgotten = state.read(DeduplicateValues)["forgotten"]
+            if forgotten > self._forgotten:
+                self._forgotten = forgotten
                 self._without((self._forgotten + 1) // self._within - 1)
             if "rows" in state.tables:
                 self._keep(frame_of(state.tables["rows"]))
@@ -254,7 +265,7 @@ class Deduplicate(Unary):
         if self._spilled is not None:
             self._spilled.settle()
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> Figures:
         """Rows that were dropped, and the size of the state."""
         spilled = self._spilled
         rows = sum(part.height for parts in self._cells.values() for part in parts)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 from slackwater.operators.page import Page
-from slackwater.operators.prod import Prod
+from slackwater.operators.prod import Prod, ProdFields
 from slackwater.progress.punctuation import Punctuation
 
 Element: TypeAlias = Page | Punctuation | Prod
+
+
+class SavedElement(TypedDict, total=False):
+    """An element without rows as JSON values: one of the two."""
+
+    prod: ProdFields
+    punctuation: list[object]
 
 
 def page_of(element: Element) -> Page:
@@ -27,11 +34,11 @@ def of_prod(element: Element) -> Prod | None:
     return element if isinstance(element, Prod) else element.prod if isinstance(element, Page) else None
 
 
-def element_saved(element: Punctuation | Prod) -> dict[str, Any]:
+def element_saved(element: Punctuation | Prod) -> SavedElement:
     """An element without rows as JSON values."""
     return {"prod": element.saved()} if isinstance(element, Prod) else {"punctuation": element.saved()}
 
 
-def element_loaded(saved: dict[str, Any]) -> Punctuation | Prod:
+def element_loaded(saved: SavedElement) -> Punctuation | Prod:
     """From what `element_saved` gave."""
     return Prod.load(saved["prod"]) if "prod" in saved else Punctuation.load(saved["punctuation"])

@@ -8,8 +8,8 @@ the rows that wait (S5 section 3.3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol, TypedDict
 
 from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes
@@ -38,6 +38,14 @@ class RowsInOrder(WaitingRows, Protocol):
     def rest(self, at: int) -> Page | None:
         """All rows that have not come out. They stay."""
         ...
+
+
+class InOrderValues(TypedDict):
+    """What a journal keeps of it."""
+
+    rows: Mapping[str, object]
+    heartbeat: int
+    late: int
 
 
 class InOrder(Unary):
@@ -100,14 +108,14 @@ class InOrder(Unary):
     def state(self, whole: bool) -> State:
         """The heartbeat, a count, and the rows."""
         kept = self._rows.state(whole)
-        kept.values = {"rows": kept.values, "heartbeat": self._heartbeat, "late": self._late}
+        kept.values = InOrderValues(rows=kept.values, heartbeat=self._heartbeat, late=self._late)
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].values
+        values = states[-1].read(InOrderValues)
         self._heartbeat, self._late = values["heartbeat"], values["late"]
-        self._rows.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+        self._rows.restore([state.at("rows") for state in states])
 
     def settle(self) -> None:
         """What went may be deleted."""

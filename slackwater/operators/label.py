@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
+
+#: Query, role, number and stream. JSON has a list of them.
+LabelFields: TypeAlias = "tuple[str | None, str, int | None, str | None]"
 
 
 class Label(str):
@@ -49,15 +52,15 @@ class Label(str):
         """Its role and number, which name it in its query."""
         return f"{self.role}{'' if self.number is None else self.number}"
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> LabelFields:
         """Its fields."""
-        return [self.query, self.role, self.number, self.stream]
+        return self.query, self.role, self.number, self.stream
 
     @classmethod
-    def from_json(cls, fields: list[Any]) -> Label:
+    def from_json(cls, fields: LabelFields) -> Label:
         """What `to_json` gave."""
         return cls(*fields)
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
+    def __getnewargs__(self) -> LabelFields:
         """For copies."""
-        return tuple(self.to_json())
+        return self.to_json()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.figures import Figures
-from slackwater.operators.losses import OTHERS, Losses
+from slackwater.operators.losses import OTHERS, Losses, LossesEntry
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
@@ -24,6 +24,9 @@ from slackwater.windows.spec import WindowSpec
 MOST = 1_000
 #: How many of them are shown.
 SHOWN = 10
+
+#: As a journal keeps them: rows, pairs lost and all pairs; rows by source, pairs by window, and losses.
+LateValues: TypeAlias = tuple[int, int, int, dict[str, int], list[tuple[int, int]], list[LossesEntry]]
 
 
 class LateCounts:
@@ -141,12 +144,12 @@ class LateCounts:
                 name = source if source in self._by_source or len(self._by_source) < MOST else OTHERS
                 self._by_source[name] += rows
 
-    def state(self) -> list[Any]:
+    def state(self) -> LateValues:
         """As JSON values."""
-        by_window = [[w, n] for w, n in sorted(self._by_window.items())]
-        return [self.rows, self.pairs, self.all_pairs, dict(self._by_source), by_window, self._losses.state()]
+        by_window = sorted(self._by_window.items())
+        return self.rows, self.pairs, self.all_pairs, dict(self._by_source), by_window, self._losses.state()
 
-    def restore(self, state: list[Any]) -> None:
+    def restore(self, state: LateValues) -> None:
         """Continue from an earlier `state()`."""
         self.rows, self.pairs, self.all_pairs, by_source, by_window, *losses = state
         self._losses.restore(losses[0] if losses else [])

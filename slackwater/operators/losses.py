@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import polars as pl
 
 from slackwater.columns import PANE, ROWS, SOURCE
+from slackwater.figures import Figures
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.spec import WindowSpec
 
@@ -19,6 +21,9 @@ SHOWN = 30
 _OF_A_PAGE = 100
 OTHERS = "(others)"
 _MINUTE = 60_000_000
+
+#: Minute, source and rows, as a journal keeps them.
+LossesEntry: TypeAlias = tuple[int, str, int]
 
 
 class Losses:
@@ -36,7 +41,7 @@ class Losses:
         self._domain = domain
         self._unit = max(_MINUTE, spec.pane) if domain is TimeDomain.TIMESTAMP else spec.slide
         self._rows: Counter[tuple[int, str]] = Counter()
-        self._shown: list[dict[str, Any]] | None = None
+        self._shown: Sequence[Figures] | None = None
 
     def count(self, late: pl.DataFrame) -> None:
         """Take the late rows of a page by pane, and by source where they have one."""
@@ -53,7 +58,7 @@ class Losses:
             for key in sorted(self._rows)[:-MOST]:
                 del self._rows[key]
 
-    def figures(self) -> list[dict[str, Any]]:
+    def figures(self) -> Sequence[Figures]:
         """The latest minutes that lost rows, the latest first; of each the sources that lost most."""
         if self._shown is None:
             latest = sorted(self._rows.items(), key=lambda kept: (-kept[0][0], -kept[1], kept[0][1]))
@@ -63,11 +68,11 @@ class Losses:
             ]
         return self._shown
 
-    def state(self) -> list[Any]:
+    def state(self) -> list[LossesEntry]:
         """As JSON values."""
-        return [[at, source, rows] for (at, source), rows in sorted(self._rows.items())]
+        return [(at, source, rows) for (at, source), rows in sorted(self._rows.items())]
 
-    def restore(self, state: list[Any]) -> None:
+    def restore(self, state: list[LossesEntry]) -> None:
         """Continue from an earlier `state()`."""
         self._rows = Counter({(at, source): rows for at, source, rows in state})
         self._shown = None

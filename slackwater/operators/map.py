@@ -9,7 +9,7 @@ Over results nothing is overtaken or set aside: early ones belong to the prod be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from slackwater.errors import RunError
 from slackwater.figures import Figures
@@ -22,9 +22,17 @@ from slackwater.plan.map_node import MapNode
 from slackwater.plan.nodes import StepNode
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.windows.prodded_windows import ProddedWindows
+from slackwater.windows.prodded_windows import ProddedValues, ProddedWindows
 from slackwater.windows.sideline import Sideline
 from slackwater.windows.spec import WindowSpec
+
+
+class MapValues(TypedDict):
+    """What a journal keeps of it."""
+
+    prodded: ProddedValues | None
+    turn: int
+    counts: tuple[int, int, int]
 
 
 class MapPages(Unary):
@@ -178,16 +186,16 @@ class MapPages(Unary):
     def state(self, whole: bool) -> State:
         """What was prodded; sidelined pages are journaled as those on arcs."""
         return State(
-            {
-                "prodded": None if self._prodded is None else self._prodded.state(),
-                "turn": self._turn,
-                "counts": [self._pages, self._sidelined, self._aside],
-            }
+            MapValues(
+                prodded=None if self._prodded is None else self._prodded.state(),
+                turn=self._turn,
+                counts=(self._pages, self._sidelined, self._aside),
+            )
         )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        values = states[-1].values
+        values = states[-1].read(MapValues)
         if self._prodded is not None:
             self._prodded.restore(values["prodded"])
         self._turn = values["turn"]

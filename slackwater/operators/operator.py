@@ -7,9 +7,9 @@ its output. An operator reads registers and never keeps one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from slackwater.progress.window_losses import WindowLosses
 
 if TYPE_CHECKING:
     from slackwater.operators.pages import Pages
+
+Values = TypeVar("Values")
 
 MAIN = "main"
 LATE = "late"
@@ -90,9 +92,18 @@ class Emit(Protocol):
 class State:
     """What a journal keeps of an operator: small values, tables, and whether earlier states are needed too."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
+    """JSON values. Who keeps them says in a TypedDict what they are."""
     tables: dict[str, pa.Table] = field(default_factory=dict)
     whole: bool = True
+
+    def read(self, kind: type[Values]) -> Values:
+        """The values as a TypedDict, which is the one that they were written as."""
+        return cast(Values, self.values)
+
+    def at(self, key: str) -> State:
+        """The state of a part, whose values are a value of this one."""
+        return State(cast(Mapping[str, object], self.values[key]), self.tables, self.whole)
 
 
 class Operator(ABC):

@@ -6,14 +6,13 @@ them; `slackwater/operators/pages.py` is how operators ask it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import prod as prod_of
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypedDict
 
 import pyarrow as pa
 
-from slackwater.operators.prod import Prod
+from slackwater.operators.prod import Prod, ProdFields
 from slackwater.plan.step import Columns, Step
 from slackwater.plan.steps import Slice, Stamp, step_from_json, tupled
 from slackwater.progress.arrival import Arrival
@@ -99,6 +98,20 @@ class JoinOutput:
 
 Location: TypeAlias = SourceRows | SavedRows | DriverRows | CachedRows | JoinOutput
 _DURABLE: dict[str, type[SourceRows] | type[SavedRows]] = {kind.kind: kind for kind in (SourceRows, SavedRows)}
+
+
+class SavedPage(TypedDict):
+    """A page as JSON values."""
+
+    origin: tuple[str, int]
+    location: dict[str, object]
+    """The kind of location, and its fields."""
+    steps: list[dict[str, object]]
+    prod: ProdFields | None
+    at: int
+    needs: list[str]
+    arrival: list[object] | None
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -188,13 +201,13 @@ class Page:
             return self.copy
         return self.location if isinstance(self.location, (SourceRows, SavedRows)) else None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SavedPage:
         """The page as JSON values. Only for pages whose rows outlive the process."""
         location = self._durable
         assert location is not None, f"the rows of {self} are only in memory"
         where = {f.name: getattr(location, f.name) for f in fields(location)}
         return {
-            "origin": [self.origin.stream, self.origin.number],
+            "origin": (self.origin.stream, self.origin.number),
             "location": {"kind": location.kind, **where},
             "steps": [step.to_json() for step in self.steps],
             "prod": None if self.prod is None else self.prod.saved(),
@@ -205,7 +218,7 @@ class Page:
         }
 
     @staticmethod
-    def from_json(values: Mapping[str, Any]) -> Page:
+    def from_json(values: SavedPage) -> Page:
         """The page that `to_json` wrote."""
         where = {name: tupled(value) for name, value in values["location"].items()}
         return Page(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 from slackwater.windows.spec import WindowSpec
+
+#: The fields of a prod. JSON has a list of them.
+ProdFields: TypeAlias = "tuple[int | None, int | None, str | None, bool, str | None, bool]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,11 @@ class Prod:
         """
         return Prod(spec.bounds(spec.last_window(spec.pane_of(tick)))[1], tick, where)
 
-    def saved(self) -> list[Any]:
+    def saved(self) -> ProdFields:
         """As JSON values."""
-        return [self.until, self.after, self.where, self.timed, self.query, self.void]
+        return self.until, self.after, self.where, self.timed, self.query, self.void
 
     @staticmethod
-    def load(saved: list[Any]) -> Prod:
+    def load(saved: ProdFields) -> Prod:
         """From what `saved` gave."""
         return Prod(*saved)

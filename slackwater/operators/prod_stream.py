@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from slackwater.columns import TIME
 from slackwater.events import decision
@@ -40,6 +41,12 @@ class ProdRow:
 
 #: Asks the query of this name, or all (None), and says how many it fits.
 Send = Callable[[str | None, ProdRow], int]
+
+
+class ProdCounts(TypedDict):
+    """What a journal keeps of it: how many prods came, and how many fitted no query."""
+
+    counts: tuple[int, int]
 
 
 class ProdStream(Unary):
@@ -76,11 +83,11 @@ class ProdStream(Unary):
 
     def state(self, whole: bool) -> State:
         """The counts; prods under way are on the arcs."""
-        return State({"counts": [self._prods, self._refused]})
+        return State(ProdCounts(counts=(self._prods, self._refused)))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue counting."""
-        self._prods, self._refused = states[-1].values["counts"]
+        self._prods, self._refused = states[-1].read(ProdCounts)["counts"]
 
     def metrics(self) -> Figures:
         """How many prods came, and how many fitted no query."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from slackwater.estimates.early import Early
 from slackwater.estimates.prod_timing import ProdTiming
@@ -15,6 +16,19 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.prodded_windows import ends
 from slackwater.windows.spec import WindowSpec
+
+
+class ProdderValues(TypedDict):
+    """What a journal keeps of it."""
+
+    setting: str
+    reference: dict[str, object]
+    highest: int | None
+    came: bool
+    prodded: int | None
+    next: int | None
+    prods: int
+    aim: dict[str, object]
 
 
 class Prodder(Operator):
@@ -144,21 +158,21 @@ class Prodder(Operator):
         """The state of prods."""
         self._learn()
         return State(
-            {
-                "setting": self._setting,
-                "reference": self._reference.state(),
-                "highest": self._highest,
-                "came": self._came,
-                "prodded": self._prodded,
-                "next": self._next,
-                "prods": self._prods,
-                "aim": self._timing.state(),
-            }
+            ProdderValues(
+                setting=self._setting,
+                reference=self._reference.state(),
+                highest=self._highest,
+                came=self._came,
+                prodded=self._prodded,
+                next=self._next,
+                prods=self._prods,
+                aim=self._timing.state(),
+            )
         )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state; what follows from other settings is left behind."""
-        values = states[-1].values
+        values = states[-1].read(ProdderValues)
         self._reference.restore(values["reference"])
         self._highest, self._came = values["highest"], values["came"]
         self._prodded, self._prods = values["prodded"], values["prods"]

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slackwater.figures import Figure, Figures
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
 
@@ -17,7 +18,7 @@ _log = logging.getLogger(__name__)
 #: The name under which a sink shows them among its figures.
 RECENT = "recent"
 #: What it shows of a query without windows.
-NO_ANSWERS: dict[str, Any] = {"groups": [], "values": [], "windows": []}
+NO_ANSWERS: Figures = {"groups": [], "values": [], "windows": []}
 #: How many groups are followed: the first that have an answer.
 GROUPS = 8
 #: How many windows of each group are kept: the latest.
@@ -33,11 +34,11 @@ class RecentAnswers:
         self._keys = list(keys)
         self._groups: list[str] = []
         self._values: list[str] = []
-        self._kept: dict[Any, dict[str, dict[str, Any]]] = {}
+        self._kept: dict[int, dict[str, dict[str, Figure]]] = {}
         """Answers by the end of the window, then by the group."""
         self._timestamps = False
         """Whether windows end at timestamps."""
-        self._shown: dict[str, Any] | None = None
+        self._shown: Figures | None = None
         self._waiting: list[pa.Table] = []
         """Answers that nobody has asked for yet."""
 
@@ -95,7 +96,7 @@ class RecentAnswers:
 
     def _keep(self, row: dict[str, Any]) -> None:
         kept = self._kept.setdefault(row[WINDOW_END], {}).setdefault(row["__group"], {})
-        said: dict[str, Any] = {"at": _text(row.get(EMITTED_AT), True)}
+        said: dict[str, Figure] = {"at": _text(row.get(EMITTED_AT), True)}
         if row[KIND] == "final":
             kept["final"] = {**said, "values": {v: _number(row.get(v)) for v in self._values}}
             return
@@ -103,7 +104,7 @@ class RecentAnswers:
         values = {v: {what: _number(row.get(name(v))) for what, name in names.items()} for v in self._values}
         kept["early"] = {**said, "completeness": _number(row.get(COMPLETENESS)), "values": values}
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         """The answers, the oldest window first. The same object until others have come."""
         self._go_through()
         if self._shown is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NotRequired, Protocol, TypedDict
 
 import numpy as np
 import polars as pl
@@ -132,6 +132,12 @@ def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*kernel.keys, TIME, *lift(kernel, rows))
 
 
+class ResidentValues(TypedDict):
+    """What a journal keeps of it, beside the rows."""
+
+    next_out: NotRequired[int]
+
+
 class ResidentRecords:
     """Both buffers in the driver."""
 
@@ -204,7 +210,7 @@ class ResidentRecords:
         elif self._fresh:
             tables["rows"] = pl.concat(self._fresh).to_arrow()
         self._fresh = []
-        return State({"next_out": self._next_out}, tables, whole)
+        return State(ResidentValues(next_out=self._next_out), tables, whole)
 
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """What the heartbeat has passed goes to the window buffer."""
@@ -215,7 +221,7 @@ class ResidentRecords:
         came = [frame_of(s.tables["rows"]) for s in states if "rows" in s.tables]
         if came:
             rows = in_time_order(pl.concat(came))
-            self._next_out = states[-1].values.get("next_out", 0)
+            self._next_out = states[-1].read(ResidentValues).get("next_out", 0)
             released = passed(rows, heartbeat) + self._next_out
             self.windows.absorb(elements_of(self.kernel, rows.slice(0, released)))
             self.slack.add(rows.slice(released))

@@ -11,10 +11,10 @@ sources there is one lane.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 import polars as pl
@@ -73,6 +73,19 @@ class SourceLane:
         before, self.released = self.released, max(self.released, self.heartbeat)
         due = self.released > before or self.store.takes_next
         return self.store.release(before, self.released, emitted_at) if due else None
+
+
+#: Of a lane: its sources, how far time has come, up to where rows were released, and what its store keeps.
+_LaneValues: TypeAlias = "tuple[list[str], int, int, Mapping[str, object]]"
+
+
+class RollingValues(TypedDict):
+    """What a journal keeps of it."""
+
+    store: str
+    lanes: list[_LaneValues]
+    counts: tuple[int, int, int, int]
+    late_by_source: dict[str, int]
 
 
 class RollingAggregate(Unary):
@@ -282,31 +295,31 @@ class RollingAggregate(Unary):
     def state(self, whole: bool) -> State:
         """Counts, and the changes of every lane."""
         tables: dict[str, pa.Table] = {}
-        lanes = []
+        lanes = list[_LaneValues]()
         for number, lane in enumerate(self._lanes):
             kept = lane.store.state(whole, lane.released)
             tables.update({f"{number}:{name}": table for name, table in kept.tables.items()})
-            lanes.append([lane.sources, lane.heartbeat, lane.released, kept.values])
-        values = {
-            "store": SPILLED if self._large else ResidentRecords.kind,
-            "lanes": lanes,
-            "counts": [self._late_rows, self._results, self._rows, self._given],
-            "late_by_source": dict(self._late_by_source),
-        }
+            lanes.append((lane.sources, lane.heartbeat, lane.released, kept.values))
+        values = RollingValues(
+            store=SPILLED if self._large else ResidentRecords.kind,
+            lanes=lanes,
+            counts=(self._late_rows, self._results, self._rows, self._given),
+            late_by_source=dict(self._late_by_source),
+        )
         return State(values, tables, whole or self._large)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of lanes that were left for larger ones do not matter."""
-        values = states[-1].values
+        values = states[-1].read(RollingValues)
         self._late_rows, self._results, self._rows, self._given = values["counts"]
         self._late_by_source = Counter(values["late_by_source"])
         self._large = values["store"] == SPILLED
-        mine = [s for s in states if s.values["store"] == values["store"]]
+        mine = [(s, s.read(RollingValues)["lanes"]) for s in states if s.values["store"] == values["store"]]
         self._lanes = []
         for number, (sources, heartbeat, released, _) in enumerate(values["lanes"]):
             lane = SourceLane(self._new_store(number), self._by_source, list(sources), heartbeat, released)
             lane.store.restore(
-                [_of_lane(s, number) for s in mine if number < len(s.values["lanes"])], lane.released
+                [_of_lane(s, number, lanes[number]) for s, lanes in mine if number < len(lanes)], lane.released
             )
             self._lanes.append(lane)
         names = [lane.sources for lane in self._lanes]
@@ -338,10 +351,10 @@ class RollingAggregate(Unary):
         }
 
 
-def _of_lane(state: State, number: int) -> State:
+def _of_lane(state: State, number: int, lane: _LaneValues) -> State:
     start = f"{number}:"
     tables = {name.removeprefix(start): t for name, t in state.tables.items() if name.startswith(start)}
-    return State(state.values["lanes"][number][3], tables, state.whole)
+    return State(lane[3], tables, state.whole)
 
 
 def _together(times: Ints, rows: Ints) -> tuple[Ints, Ints]:

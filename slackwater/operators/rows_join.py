@@ -6,8 +6,8 @@ of both inputs have, and are then matched in the order of time. Of equal times t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol, TypedDict
 
 from slackwater.figures import Figures
 from slackwater.operators.operator import Emit, Input, State
@@ -36,6 +36,14 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
     @property
     def undecided(self) -> int | None:
         """The time of the first row of which it is not known whether it stays alone."""
+
+
+class RowsJoinValues(TypedDict):
+    """What a journal keeps of it."""
+
+    rows: Mapping[str, object]
+    released: int
+    late: list[int]
 
 
 class RowsJoin(Several):
@@ -96,14 +104,14 @@ class RowsJoin(Several):
     def state(self, whole: bool) -> State:
         """The heartbeat, counts, and the rows."""
         kept = self._rows.state(whole)
-        kept.values = {"rows": kept.values, "released": self._released, "late": list(self._late)}
+        kept.values = RowsJoinValues(rows=kept.values, released=self._released, late=list(self._late))
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].values
+        values = states[-1].read(RowsJoinValues)
         self._released, self._late = values["released"], list(values["late"])
-        self._rows.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+        self._rows.restore([state.at("rows") for state in states])
 
     def settle(self) -> None:
         """What went may be deleted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.operators.backend import Folded, LateTimes, PartialsTooLarge
 from slackwater.operators.early_rows import EarlyRows
-from slackwater.operators.late_counts import LateCounts
+from slackwater.operators.late_counts import LateCounts, LateValues
 from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
@@ -40,6 +40,14 @@ from slackwater.windows.sessions import FIRST, LAST, TICKS, OpenSessions, Sessio
 
 #: The tables of sources in a journal: how far time has come for each, and its last answered row.
 _CLOSED = ("closed", "answered")
+
+
+class SessionValues(TypedDict):
+    """What a journal keeps of it, beside the sessions."""
+
+    closed: int
+    counts: tuple[int, int, int, int]
+    late: LateValues
 
 
 class SessionAggregate(EarlyRows):
@@ -218,21 +226,21 @@ class SessionAggregate(EarlyRows):
         self._journaled = self._pages, self._closed.named, self._answered.named
         return State(values, {name: table.to_arrow() for name, table in tables.items()}, whole)
 
-    def _values(self) -> dict[str, Any]:
-        return {
-            "closed": self._closed.emitted_through,
-            "counts": [self._pages, self._given, self._results, self._early],
-            "late": self._late.state(),
-        }
+    def _values(self) -> SessionValues:
+        return SessionValues(
+            closed=self._closed.emitted_through,
+            counts=(self._pages, self._given, self._results, self._early),
+            late=self._late.state(),
+        )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states: which sessions were open is known only in order."""
-        values = states[-1].values
+        values = states[-1].read(SessionValues)
         self._pages, self._given, self._results, self._early = values["counts"]
         self._late.restore(values["late"])
         for state in states:
             tables = {name: frame_of(table) for name, table in state.tables.items()}
-            self._closed = replace(self._closed, emitted_through=state.values["closed"])
+            self._closed = replace(self._closed, emitted_through=state.read(SessionValues)["closed"])
             if "closed" in tables:
                 self._closed = self._closed.with_news(tables["closed"])
             if "answered" in tables:

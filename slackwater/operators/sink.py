@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import NotRequired, Protocol, TypedDict, runtime_checkable
 
 from slackwater.errors import RowsGoneError, RunError
 from slackwater.figures import Figures
@@ -45,6 +45,14 @@ class HoldsBack(Protocol):
 
     def flush_due(self) -> None:
         """Show them if it is time."""
+
+
+class SinkValues(TypedDict):
+    """What a journal keeps of a sink."""
+
+    next: int
+    rows: int
+    early_rows: NotRequired[int]
 
 
 class Sink(Unary):
@@ -154,11 +162,11 @@ class Sink(Unary):
 
     def state(self, whole: bool) -> State:
         """The next commit id; asked for after `take`."""
-        return State({"next": self._next, "rows": self._rows, "early_rows": self._early_rows})
+        return State(SinkValues(next=self._next, rows=self._rows, early_rows=self._early_rows))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue the numbering."""
-        values = states[-1].values
+        values = states[-1].read(SinkValues)
         self._next, self._rows, self._early_rows = values["next"], values["rows"], values.get("early_rows", 0)
 
     def settle(self) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import polars as pl
 
 from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
-from slackwater.figures import Figures
+from slackwater.figures import Figure, Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
-from slackwater.operators.label import Label
+from slackwater.operators.label import Label, LabelFields
 from slackwater.operators.large_columns import Column, LargeColumns, columns_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
@@ -31,6 +31,22 @@ from slackwater.progress.restorable import parted
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 from slackwater.progress.window_losses import WindowLosses
+
+
+class SourceValues(TypedDict):
+    """What a journal keeps of it, beside large columns."""
+
+    policy: str
+    policies: dict[str, dict[str, object]]
+    columns: NotRequired[list[str]]
+    counts: tuple[int, int, int, int, int]
+    guard: dict[str, object]
+    clock: tuple[int, int, int]
+    highest: int | None
+    waiting: list[int]
+    under_way: list[int]
+    lateness: list[object]
+    heard: list[tuple[LabelFields, list[object]]]
 
 
 class Source(Unary):
@@ -56,7 +72,7 @@ class Source(Unary):
         self._policy = policy  # The policy in words: a port of another policy must not take over its state.
         self._needs = self.asked = needs
         self._columns = LargeColumns()
-        self._kept: dict[str, dict[str, Any]] = {}
+        self._kept: dict[str, dict[str, object]] = {}
         """What the journal holds of policies whose queries have not come back yet."""
         self._under_way: list[Page] = []
         """Pages that have been sent and not been worked on."""
@@ -329,26 +345,26 @@ class Source(Unary):
             policies[port], large = parted(kept)
             columns.update({f"{port}:{name}": values for name, values in large.items()})
         return State(
-            {
-                "policy": self._policy,
-                "policies": policies,
-                "columns": list(columns),
-                "counts": [self._announced, self._pages, self._rows, self._missing, self._behind],
-                "guard": self._guard.state(),
-                "clock": [self._away, self._seen, self._quiet_since],
-                "highest": self._highest,
-                "waiting": self._waiting,
-                "under_way": sorted({page.number for page in self._under_way} | self._to_come_back),
-                "lateness": self._lateness.state(),
-                "heard": [[label.to_json(), arrival.saved()] for label, arrival in self._heard],
-            },
+            SourceValues(
+                policy=self._policy,
+                policies=policies,
+                columns=list(columns),
+                counts=(self._announced, self._pages, self._rows, self._missing, self._behind),
+                guard=self._guard.state(),
+                clock=(self._away, self._seen, self._quiet_since),
+                highest=self._highest,
+                waiting=self._waiting,
+                under_way=sorted({page.number for page in self._under_way} | self._to_come_back),
+                lateness=self._lateness.state(),
+                heard=[(label.to_json(), arrival.saved()) for label, arrival in self._heard],
+            ),
             self._columns.tables(columns, whole),
             whole,
         )
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        values = states[-1].values
+        values = states[-1].read(SourceValues)
         self._kept = dict(values["policies"])
         for key, column in columns_of(states, values.get("columns")).items():
             port, _, name = key.rpartition(":")
@@ -377,7 +393,7 @@ class Source(Unary):
     def metrics(self) -> Figures:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
         own = self._ports[MAIN]
-        figures: dict[str, Any] = {
+        figures: dict[str, Figure] = {
             "highest": self._highest,
             "heard": None if self._quiet_since == MIN_TICK else self._quiet_since + self._away,
             "pages": self._pages,

@@ -6,7 +6,7 @@ It holds no time back: a demand ends here, and the clock answers it. What waits 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from slackwater.operators.operator import Emit, State, Unary, Wanted
 from slackwater.operators.page import Page
@@ -15,6 +15,13 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.time_kinds import StampTracker
+
+
+class StampValues(TypedDict):
+    """What a journal keeps of a stamp."""
+
+    tracker: dict[str, object]
+    last: int
 
 
 class TimeByClock(Unary):
@@ -66,9 +73,10 @@ class ClockStamp(TimeByClock):
 
     def state(self, whole: bool) -> State:
         """What was promised, and the last stamp."""
-        return State({"tracker": self._tracker.state(), "last": self._last})
+        return State(StampValues(tracker=self._tracker.state(), last=self._last))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
-        self._tracker.restore(states[-1].values["tracker"])
-        self._last = states[-1].values["last"]
+        values = states[-1].read(StampValues)
+        self._tracker.restore(values["tracker"])
+        self._last = values["last"]

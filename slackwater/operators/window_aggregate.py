@@ -7,9 +7,9 @@ only to a window that has been emitted for its source (D10).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
-from slackwater.operators.late_counts import LateCounts
+from slackwater.operators.late_counts import LateCounts, LateValues
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.pane_store import PaneStore, ResidentPanes, windows_by_source
@@ -43,6 +43,21 @@ from slackwater.windows.fill import KnownGroups
 from slackwater.windows.frames import frame_of
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.results import early_rows, ordered_values, result_rows
+
+
+class WindowValues(TypedDict):
+    """What a journal keeps of it."""
+
+    store: str
+    panes: Mapping[str, object]
+    closed: int
+    ahead: NotRequired[list[tuple[int, int]]]
+    counts: tuple[int, int, int, int]
+    estimates: dict[str, object]
+    measured: str
+    partials: list[list[str]]
+    late: LateValues
+    filled: int
 
 
 class WindowAggregate(Unary):
@@ -302,18 +317,18 @@ class WindowAggregate(Unary):
         """Counts, the closed windows, and the store's own changes."""
         kept = self._panes.state(whole)
         whole = kept.whole  # what came before a whole state is not read again
-        kept.values = {
-            "store": self._panes.kind,
-            "panes": kept.values,
-            "closed": self._closed.emitted_through,
-            "ahead": [list(run) for run in self._closed.ahead],
-            "counts": [self._windows, self._results, self._early, self._given],
-            "estimates": self._estimates.state(),
-            "measured": self._estimates.measured,
-            "partials": self._node.kernel.saved_columns(),
-            "late": self._late.state(),
-            "filled": self._filled,
-        }
+        kept.values = WindowValues(
+            store=self._panes.kind,
+            panes=kept.values,
+            closed=self._closed.emitted_through,
+            ahead=list(self._closed.ahead),
+            counts=(self._windows, self._results, self._early, self._given),
+            estimates=self._estimates.state(),
+            measured=self._estimates.measured,
+            partials=self._node.kernel.saved_columns(),
+            late=self._late.state(),
+            filled=self._filled,
+        )
         learned = self._estimates.table(whole)
         if learned is not None:
             kept.tables["estimates"] = learned
@@ -331,7 +346,7 @@ class WindowAggregate(Unary):
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
-        values = states[-1].values
+        values = states[-1].read(WindowValues)
         self._windows, self._results, self._early, self._given = values["counts"]
         mine = [s for s in states if s.values.get("measured") == self._estimates.measured]
         if mine and mine[-1] is states[-1]:  # else early answers learn anew
@@ -357,13 +372,13 @@ class WindowAggregate(Unary):
 
     def _adopted(self, state: State) -> State:
         """The store's part of a state, with the partials of this query, which a restart may have changed."""
-        saved, kernel, tables = state.values["partials"], self._node.kernel, dict(state.tables)
+        saved, kernel, tables = state.read(WindowValues)["partials"], self._node.kernel, dict(state.tables)
         if saved != kernel.saved_columns():
             if self._panes.kind != ResidentPanes.kind:
                 raise RunError(f"{self.label}: its windows lie in files, which keep the aggregates that they have")
             if "panes" in tables:
                 tables["panes"] = kernel.adopt(tables["panes"], saved)
-        return State(state.values["panes"], tables, state.whole)
+        return replace(state.at("panes"), tables=tables)
 
     def settle(self) -> None:
         """Purged panes may be deleted."""

@@ -11,8 +11,8 @@ be dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, TypedDict
 
 from slackwater.figures import Figures
 from slackwater.operators.join_state import JoinState
@@ -26,6 +26,16 @@ from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, MIN_TICK
+
+
+class WindowJoinValues(TypedDict):
+    """What a journal keeps of it."""
+
+    rows: Mapping[str, object]
+    decided: list[int]
+    purged: list[int]
+    late: list[int]
+    pages: int
 
 
 class WindowJoin(Several):
@@ -172,21 +182,21 @@ class WindowJoin(Several):
     def state(self, whole: bool) -> State:
         """Decided times, counts, and the kept rows."""
         kept = self._kept.state(whole)
-        kept.values = {
-            "rows": kept.values,
-            "decided": list(self._decided),
-            "purged": list(self._purged),
-            "late": list(self._late),
-            "pages": self._pages,
-        }
+        kept.values = WindowJoinValues(
+            rows=kept.values,
+            decided=list(self._decided),
+            purged=list(self._purged),
+            late=list(self._late),
+            pages=self._pages,
+        )
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].values
+        values = states[-1].read(WindowJoinValues)
         self._decided, self._purged = list(values["decided"]), list(values["purged"])
         self._late, self._pages = list(values["late"]), values["pages"]
-        self._kept.restore([State(s.values["rows"], s.tables, s.whole) for s in states])
+        self._kept.restore([state.at("rows") for state in states])
 
     def settle(self) -> None:
         """What went may be deleted."""

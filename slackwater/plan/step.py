@@ -80,7 +80,7 @@ class Step(ABC):
         """The step for an early page, or for another one."""
         return self
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The step as JSON values; `step_from_json` reads it."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {"step": self.kind, **{name: value for name, value in values.items() if value is not None}}

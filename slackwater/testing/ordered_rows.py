@@ -13,10 +13,16 @@ from slackwater.operators.page import Page
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.testing.pairs import ID, later, meeting, of_side, own, with_added
-from slackwater.testing.two_sides import SidesInProcess
+from slackwater.testing.two_sides import SidesInProcess, SidesInProcessValues
 
 if TYPE_CHECKING:
     from slackwater.testing.pages import ArrowPages
+
+
+class OrderedValues(SidesInProcessValues):
+    """The same, with how far time has come."""
+
+    at: tuple[int, int]
 
 
 class OrderedRowsHere(SidesInProcess):
@@ -82,12 +88,12 @@ class OrderedRowsHere(SidesInProcess):
     def state(self, whole: bool) -> State:
         """All of it."""
         rows = super().state(whole)
-        return State({**rows.values, "at": [self._released, self.undecided]}, rows.tables)
+        return State({**rows.values, "at": (self._released, self.undecided)}, rows.tables)
 
     def restore(self, states: Sequence[State]) -> None:
         """The last one."""
         super().restore(states)
-        self._released, self.undecided = states[-1].values["at"]
+        self._released, self.undecided = states[-1].read(OrderedValues)["at"]
 
     def _until(self, side: int, upto: int) -> pl.DataFrame:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""

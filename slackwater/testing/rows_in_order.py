@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import polars as pl
 
@@ -16,6 +16,12 @@ from slackwater.windows.frames import frame_of
 
 if TYPE_CHECKING:
     from slackwater.testing.pages import ArrowPages
+
+
+class GivenValues(TypedDict):
+    """What a journal keeps of it, beside the rows."""
+
+    given: int
 
 
 class RowsInOrderHere:
@@ -64,11 +70,11 @@ class RowsInOrderHere:
 
     def state(self, whole: bool) -> State:
         """All of it."""
-        return State({"given": self._given}, {} if self._rows is None else {"rows": self._rows.to_arrow()})
+        return State(GivenValues(given=self._given), {} if self._rows is None else {"rows": self._rows.to_arrow()})
 
     def restore(self, states: Sequence[State]) -> None:
         """The last one."""
-        self._given = states[-1].values["given"]
+        self._given = states[-1].read(GivenValues)["given"]
         table = states[-1].tables.get("rows")
         self._rows = None if table is None else frame_of(table)
 

@@ -17,6 +17,7 @@ from slackwater.engine.journal import Journal
 from slackwater.engine.settings import EngineSettings, QuerySettings
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
+from slackwater.figures import Figures
 from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan import logical as L
@@ -257,6 +258,6 @@ class Script:
         self._looked += len(rows)
         return rows
 
-    def metrics(self) -> dict[str, dict[str, Any]]:
+    def metrics(self) -> dict[str, Figures]:
         """Figures by operator label."""
         return self.executor.metrics()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import polars as pl
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from slackwater.testing.pages import ArrowPages
 
 
+class SidesInProcessValues(TypedDict):
+    """What a journal keeps of it, beside the rows."""
+
+    next: int
+    given: int
+
+
 class SidesInProcess:
     """All rows of both sides in two frames."""
 
@@ -35,11 +42,12 @@ class SidesInProcess:
     def state(self, whole: bool) -> State:
         """All of it."""
         tables = {str(s): rows.to_arrow() for s, rows in enumerate(self._rows) if rows is not None}
-        return State({"next": self._next, "given": self._given}, tables)
+        return State(SidesInProcessValues(next=self._next, given=self._given), tables)
 
     def restore(self, states: Sequence[State]) -> None:
         """The last one."""
-        self._next, self._given = states[-1].values["next"], states[-1].values["given"]
+        values = states[-1].read(SidesInProcessValues)
+        self._next, self._given = values["next"], values["given"]
         self._rows = [None, None]
         for side, table in states[-1].tables.items():
             self._rows[int(side)] = frame_of(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from slackwater.progress.intervals import Intervals, united
 from slackwater.progress.time import MIN_TICK
@@ -22,6 +22,10 @@ def ends(specs: Sequence[WindowSpec], low: int, high: int) -> tuple[int, int]:
         first, last = spec.first_window(spec.pane_of(low)), spec.last_window(spec.pane_of(high))
         low, high = spec.bounds(first)[1] - 1, spec.bounds(last)[1] - 1
     return low + 1, high + 1
+
+
+#: What a journal keeps: the ends; what is still to be cut; up to where pages were taken; the highest time.
+ProddedValues: TypeAlias = "tuple[list[tuple[int, int]], list[tuple[int, int, int]], int, int]"
 
 
 class ProddedWindows:
@@ -81,11 +85,11 @@ class ProddedWindows:
         uncut = [(after, until) for _, after, until in self._uncut if after < until]
         return any(after < first and last <= until for after, until in united([*self._ends, *uncut]))
 
-    def state(self) -> list[Any]:
+    def state(self) -> ProddedValues:
         """As JSON values."""
-        return [list(self._ends), self._uncut, self._taken, self._highest]
+        return list(self._ends), self._uncut, self._taken, self._highest
 
-    def restore(self, state: list[Any]) -> None:
+    def restore(self, state: ProddedValues) -> None:
         """Continue from an earlier `state()`."""
         ends, uncut, self._taken, self._highest = state
         self._ends = tuple((after, until) for after, until in ends)

@@ -126,13 +126,15 @@ def _port(stream: StreamNode, first: AggregateNode | None) -> str:
 
 
 def _heartbeat(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | None) -> int:
-    beats: Mapping[str, int] = snapshot.of(source_label(stream.name)).get("heartbeats", {})
-    return beats.get(_port(stream, first), MIN_TICK)
+    source: _Published = snapshot.of(source_label(stream.name))
+    tick: int = source.get("heartbeats", {}).get(_port(stream, first), MIN_TICK)
+    return tick
 
 
 def _of_stream(snapshot: Snapshot, stream: StreamNode, first: AggregateNode | None, now: int) -> StreamMetrics:
     """How far time has come on a stream by the query's policy, and what has come."""
-    source, port = snapshot.of(source_label(stream.name)), _port(stream, first)
+    source: _Published = snapshot.of(source_label(stream.name))
+    port = _port(stream, first)
     beat = _heartbeat(snapshot, stream, first)
     seconds = 1e-6 if stream.domain is TimeDomain.TIMESTAMP else 1
     highest, heard = source.get("highest"), source.get("heard")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +27,8 @@ def bar(loop: Loop, console: Console | None = None) -> Iterator[Callable[[dict[s
         clock: list[int] = []
 
         def show() -> None:
-            sources = [f for f in loop.history.latest.operators.values() if "missing_time" in f]
+            operators: Collection[Mapping[str, Any]] = loop.history.latest.operators.values()
+            sources = [f for f in operators if "missing_time" in f]
             pages, rows = (sum(f[name] for f in sources) for name in ("pages", "rows"))
             speed = rows / max(1e-3, time.monotonic() - begun)
             at = f", {datetime.fromtimestamp(clock[-1] / 1e6, UTC):%Y-%m-%d %H:%M:%S}" if clock else ""

@@ -21,13 +21,19 @@ from slackwater.progress.time import LONGEST_SPAN, MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import named
 from slackwater.spark.state.cell_files import SMALL, high, low
 from slackwater.spark.state.join_output import of_side
-from slackwater.spark.state.two_sides import SidesInCells
+from slackwater.spark.state.two_sides import SidesInCells, SidesValues
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
 _SIDE, _ROW, _VERSION, _AT = "__side", "__row", "__version", "__at"
 _FOUND = ("__earlier", "__later")
+
+
+class AsofCellsValues(SidesValues):
+    """The same, with how far time has come, and counts."""
+
+    at: tuple[int, int, int, int, int, int]
 
 
 class AsofCells(SidesInCells):
@@ -121,13 +127,13 @@ class AsofCells(SidesInCells):
     def state(self, whole: bool) -> State:
         """Which files there are."""
         sides = [cells.state() for cells in self._sides]
-        at = [self._came, self._released, self._out, self._first_new, self._thinned, self._made.given]
-        return State({"sides": sides, "at": at})
+        at = (self._came, self._released, self._out, self._first_new, self._thinned, self._made.given)
+        return State(AsofCellsValues(sides=sides, at=at))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         super().restore(states)
-        at = states[-1].values["at"]
+        at = states[-1].read(AsofCellsValues)["at"]
         self._came, self._released, self._out, self._first_new, self._thinned, self._made.given = at
 
     # --- matching

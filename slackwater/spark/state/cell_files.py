@@ -8,9 +8,8 @@ them is needed any more. Small files are made one, level by level: a long window
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -34,7 +33,7 @@ from slackwater.events import decision
 from slackwater.progress.time import MIN_TICK
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.staging import too_large
-from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
+from slackwater.spark.state.partitioned_files import FilesValues, PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir
 from slackwater.windows.spec import floor_division
 
@@ -152,14 +151,17 @@ class CellFiles(PartitionedFiles):
         """The first row of a file above a time, or, where time is within a file, its last."""
         return min((t for f in self.files for t in (low(f), high(f)) if t > after), default=None)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FilesValues:
         """Which files there are, and their columns."""
-        return {**super().state(), "schema": None if self._schema is None else self._schema.json()}
+        values = super().state()
+        values["schema"] = None if self._schema is None else self._schema.json()
+        return values
 
-    def restore(self, values: Mapping[str, Any]) -> None:
+    def restore(self, values: FilesValues) -> None:
         """Continue with the journaled files."""
         super().restore(values)
-        self._schema = None if values["schema"] is None else StructType.fromJson(json.loads(values["schema"]))
+        schema = values.get("schema")
+        self._schema = None if schema is None else StructType.fromJson(json.loads(schema))
 
 
 def low(file: PartFile) -> int:

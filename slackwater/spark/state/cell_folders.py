@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from slackwater.columns import CELL
 from slackwater.operators.operator import State
-from slackwater.spark.state.partitioned_files import PartitionedFiles
+from slackwater.spark.state.partitioned_files import FilesValues, PartitionedFiles
 from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CellFolders:
 
     def restore(self, state: State) -> None:
         """Continue with them."""
-        self._files.restore(state.values)
+        self._files.restore(state.read(FilesValues))
 
     @property
     def rows(self) -> int:

@@ -21,13 +21,20 @@ from slackwater.spark.backend.compile import named
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
 from slackwater.spark.state.partitioned_files import PartFile
-from slackwater.spark.state.two_sides import SidesInCells
+from slackwater.spark.state.two_sides import SidesInCells, SidesValues
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
 #: Files of fewer bytes are sent to all tasks, which spares the shuffle of the other side.
 _FEW = 32 * 2**20
+
+
+class JoinCellsValues(SidesValues):
+    """The same, with counts of pages."""
+
+    given: int
+    came: int
 
 
 class JoinCells(SidesInCells):
@@ -115,12 +122,13 @@ class JoinCells(SidesInCells):
     def state(self, whole: bool) -> State:
         """Which files there are."""
         sides = [cells.state() for cells in self._sides]
-        return State({"sides": sides, "given": self._made.given, "came": self._came})
+        return State(JoinCellsValues(sides=sides, given=self._made.given, came=self._came))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         super().restore(states)
-        self._made.given, self._came = states[-1].values["given"], states[-1].values["came"]
+        values = states[-1].read(JoinCellsValues)
+        self._made.given, self._came = values["given"], values["came"]
 
     @property
     def size(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import named
 from slackwater.spark.state.cell_files import high, low
 from slackwater.spark.state.join_output import later, of_side, own
-from slackwater.spark.state.two_sides import SidesInCells
+from slackwater.spark.state.two_sides import SidesInCells, SidesValues
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 _PAGE = "__page"
 #: Kept beside the visible columns.
 _HIDDEN = (TIME, _PAGE, ROW_ORDER)
+
+
+class OrderedCellsValues(SidesValues):
+    """The same, with how far time has come, and counts."""
+
+    at: tuple[int, int, int, int]
 
 
 class OrderedCells(SidesInCells):
@@ -79,13 +85,14 @@ class OrderedCells(SidesInCells):
     def state(self, whole: bool) -> State:
         """Which files there are."""
         sides = [cells.state() for cells in self._sides]
-        at = [self._released, self.undecided, self._came, self._made.given]
-        return State({"sides": sides, "at": at})
+        at = (self._released, self.undecided, self._came, self._made.given)
+        return State(OrderedCellsValues(sides=sides, at=at))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
         super().restore(states)
-        self._released, self.undecided, self._came, self._made.given = states[-1].values["at"]
+        at = states[-1].read(OrderedCellsValues)["at"]
+        self._released, self.undecided, self._came, self._made.given = at
 
     def _passed(self, side: int, upto: int) -> DataFrame | None:
         """The rows that a heartbeat has passed, each with its end as far as it is known by then."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +49,15 @@ class PartFile:
     def key(self) -> int:
         """Value of the partition column."""
         return int(self.name.rpartition("/")[0].rpartition("=")[2])
+
+
+class FilesValues(TypedDict):
+    """What a journal keeps of a store of files: of each file its fields, and the number of the next write."""
+
+    files: list[tuple[str, int, int, int | None, int | None, int]]
+    next: int
+    schema: NotRequired[str | None]
+    """The columns as Spark's JSON, where they are kept."""
 
 
 class PartitionedFiles:
@@ -126,11 +135,11 @@ class PartitionedFiles:
         self._doomed = waiting
         self._delete(gone, {file.name for file in self.files} | {n for _, names in waiting for n in names})
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FilesValues:
         """Which files there are: small, so always all of it."""
-        return {"files": [list(astuple(file)) for file in self.files], "next": self._next}
+        return FilesValues(files=[astuple(file) for file in self.files], next=self._next)
 
-    def restore(self, values: Mapping[str, Any]) -> None:
+    def restore(self, values: FilesValues) -> None:
         """Continue with the journaled files; those that no record names are deleted."""
         self.files = [PartFile(*file) for file in values["files"]]
         self._next = values["next"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -16,7 +16,7 @@ from slackwater.progress.time import LONGEST_SPAN, MAX_TICK, MIN_TICK
 from slackwater.spark.backend.compile import column
 from slackwater.spark.backend.opened import LazyRows
 from slackwater.spark.state.cell_files import CellFiles, high, low
-from slackwater.spark.state.partitioned_files import PartFile
+from slackwater.spark.state.partitioned_files import FilesValues, PartFile
 from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 #: Column for the number of a row's page.
 PAGE = "__page"
+
+
+class SortedCellsValues(TypedDict):
+    """What a journal keeps of it."""
+
+    cells: FilesValues
+    at: tuple[int, int, int, int, int]
 
 
 class SortedCells:
@@ -98,12 +105,12 @@ class SortedCells:
 
     def state(self, whole: bool) -> State:
         """Which files there are."""
-        at = [self._came, self._given, self._released, self._out, self._first_new]
-        return State({"cells": self._cells.state(), "at": at})
+        at = (self._came, self._given, self._released, self._out, self._first_new)
+        return State(SortedCellsValues(cells=self._cells.state(), at=at))
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with them."""
-        values = states[-1].values
+        values = states[-1].read(SortedCellsValues)
         self._came, self._given, self._released, self._out, self._first_new = values["at"]
         self._cells.restore(values["cells"])
 

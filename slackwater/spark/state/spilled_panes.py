@@ -24,7 +24,7 @@ from slackwater.operators.pane_store import ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.backend.kept_rows import closed as closed_rows
 from slackwater.spark.backend.staging import stage, too_large
-from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
+from slackwater.spark.state.partitioned_files import FilesValues, PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import file_name
 from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
@@ -226,7 +226,7 @@ class SpilledPanes:
 
     def restore(self, states: Sequence[State], closed: Closed) -> None:
         """Continue with the journaled files."""
-        self._files.restore(states[-1].values)
+        self._files.restore(states[-1].read(FilesValues))
         files, self._files.files = self._files.files, []
         self._add(files)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ from slackwater.operators.payload import Payload, Staged
 from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of, results_of
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
+from slackwater.spark.state.partitioned_files import FilesValues, PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.frames import frame_of
 
@@ -40,6 +40,18 @@ _MOST_CELLS = 200
 _FEW = 200_000
 #: How many changes of the window buffer are kept beside the whole of it, and twice what it holds.
 _FEW_CHANGES = 200_000
+
+
+class SpilledValues(TypedDict):
+    """What a journal keeps of it."""
+
+    cells: FilesValues
+    widths: list[tuple[int, int]]
+    next: int
+    out: NotRequired[int]
+    width: int | None
+    window: list[tuple[str, int]]
+    schema: str | None
 
 
 class SpilledRecords:
@@ -118,20 +130,20 @@ class SpilledRecords:
         self._kept, self._fresh = self._kept + self._fresh, []
         schema = None if self._rows_schema is None else base64.b64encode(self._rows_schema.serialize()).decode()
         return State(
-            {
-                "cells": self._files.state(),
-                "widths": list(self._widths.items()),
-                "next": self._next_file,
-                "out": self._out,
-                "width": self._width,
-                "window": [list(kept) for kept in self._kept],
-                "schema": schema,
-            }
+            SpilledValues(
+                cells=self._files.state(),
+                widths=list(self._widths.items()),
+                next=self._next_file,
+                out=self._out,
+                width=self._width,
+                window=list(self._kept),
+                schema=schema,
+            )
         )
 
     def restore(self, states: Sequence[State], heartbeat: int) -> None:
         """Continue with the journaled files; those that no record speaks of are deleted."""
-        values = states[-1].values
+        values = states[-1].read(SpilledValues)
         self._files.restore(values["cells"])
         self._widths = {piece: width for piece, width in values["widths"]}
         self._next_file, self._width = values["next"], values["width"]

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from slackwater.operators.operator import State
 from slackwater.plan.join_node import JoinNode
 from slackwater.spark.state.cell_files import CellFiles
 from slackwater.spark.state.join_output import JoinPages
+from slackwater.spark.state.partitioned_files import FilesValues
 from slackwater.spark.storage.storage_dir import file_name
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
 _NAMES = ("left", "right")
+
+
+class SidesValues(TypedDict):
+    """What a journal keeps of the files of both sides."""
+
+    sides: list[FilesValues]
 
 
 class SidesInCells:
@@ -32,7 +39,7 @@ class SidesInCells:
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with the files that there are."""
-        for cells, kept in zip(self._sides, states[-1].values["sides"], strict=True):
+        for cells, kept in zip(self._sides, states[-1].read(SidesValues)["sides"], strict=True):
             cells.restore(kept)
 
     @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from slackwater.errors import JournalError
+from slackwater.progress.punctuation import Punctuation
 from slackwater.spark.storage.disk import Disk
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.spark.storage.journal_names import HeaderFiles
@@ -57,7 +58,10 @@ class JournalView(FileJournal):
         known = [part for record in self._records for part in (*record.aside, record)]
         times = {label: time["said"] for record in known for label, time in record.times.items()}
         mine = {label: said for label, said in times.items() if label.query == query and said}
-        return {str(label): min(time[0] for time in said.values()) for label, said in mine.items()}
+        return {
+            str(label): min(Punctuation.load(time).heartbeat.tick for time in said.values())
+            for label, said in mine.items()
+        }
 
     def tables(self, query: str) -> Iterator[tuple[str, int, pa.Table]]:
         """What is kept for a query, by operator and part, as of the last whole record, then what has changed."""
