@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
+from slackwater.columns import BEFORE, SOURCE
 from slackwater.operators.operator import Wanted
+from slackwater.operators.page import Page
+from slackwater.operators.pages import Pages
+from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.punctuation import Punctuation
 
@@ -62,10 +69,28 @@ class PolicyPort:
         """How far behind a row its last window ends."""
         return max((follower.reach for follower in self.followers.values()), default=0)
 
+    def idle_at(self, silent_since: Sequence[int | None]) -> int | None:
+        """When the streams of which a policy speaks are idle, if nothing comes until then; None: not for now."""
+        silence, since = self.tracker.silence, [at for at in silent_since if at is not None]
+        return None if silence is None or len(since) < len(silent_since) else max(since) + silence
+
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
         by_source = self.tracker.by_source() if self.by_source else None
         return Punctuation(self.tracker.heartbeat, by_source, idle=self.idle)
+
+    def ungrammatical(self, pages: Pages, page: Page, arrival: Arrival) -> int:
+        """Rows at or behind the punctuation that their own source had sent; costs a job where there are some."""
+        if arrival.lowest is None:
+            return 0
+        sources, whole = self.tracker.by_source(), self.tracker.heartbeat
+        if sources is None or arrival.sources is None:
+            return pages.count(page, whole.tick) if arrival.lowest <= whole.tick else 0
+        limits = pl.DataFrame({SOURCE: sources.names, BEFORE: sources.ticks})
+        here = pl.DataFrame({SOURCE: arrival.sources.names, "low": arrival.sources.lowest})
+        broken = here.join(limits, on=SOURCE).filter(pl.col("low") <= pl.col(BEFORE))
+        late = broken.height or arrival.lowest <= sources.others
+        return pages.count(page, sources.others, limits) if late else 0
 
     def slowest(self) -> dict[str, int]:
         """The sources with the lowest heartbeats, where each has one."""

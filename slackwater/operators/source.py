@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NotRequired, TypedDict
 
-import polars as pl
-
-from slackwater.columns import BEFORE, SOURCE
 from slackwater.events import decisions_of
 from slackwater.figures import Figure, Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
@@ -240,10 +237,15 @@ class Source(Unary):
 
     def _idle_at(self, policy_port: PolicyPort) -> int | None:
         """When the stream is idle by a policy, if nothing comes until then."""
-        silence = policy_port.tracker.silence
-        if silence is None or self._quiet_since == MIN_TICK or self._under_way or self._waiting:
-            return None
-        return self._quiet_since + silence + self._away
+        with_others = policy_port.bound if policy_port.tracker.silent_with_others else ()
+        streams = [self, *(self._told_by[label] for label in with_others if label in self._told_by)]
+        return policy_port.idle_at([stream._silent_since for stream in streams])
+
+    @property
+    def _silent_since(self) -> int | None:
+        """When its last row came; None before it is read, and while pages of it wait."""
+        busy = self._quiet_since == MIN_TICK or self._under_way or self._waiting
+        return None if busy else self._quiet_since + self._away
 
     def resume(self, now: int) -> None:
         """The process is back: what it was away for does not count as silence."""
@@ -313,24 +315,10 @@ class Source(Unary):
         self._missing += arrival.missing - arrival.ahead
         if not isinstance(self._ports[MAIN].tracker, LatentTracker):
             self._lateness.arrive(page.number, arrival)
-        if any(p.tracker.promised_by_sender for p in self._ports.values()):
-            self._behind += self._ungrammatical(page, arrival)
+        if senders := [p for p in self._ports.values() if p.tracker.promised_by_sender]:
+            self._behind += senders[0].ungrammatical(self.pages, page, arrival)
         if arrival.highest is not None and (self._highest is None or arrival.highest > self._highest):
             self._highest = arrival.highest
-
-    def _ungrammatical(self, page: Page, arrival: Arrival) -> int:
-        """Rows at or behind the punctuation that their own source had sent; costs a job where there are some."""
-        if arrival.lowest is None:
-            return 0
-        tracker = next(p.tracker for p in self._ports.values() if p.tracker.promised_by_sender)
-        sources, whole = tracker.by_source(), tracker.heartbeat
-        if sources is None or arrival.sources is None:
-            return self.pages.count(page, whole.tick) if arrival.lowest <= whole.tick else 0
-        limits = pl.DataFrame({SOURCE: sources.names, BEFORE: sources.ticks})
-        here = pl.DataFrame({SOURCE: arrival.sources.names, "low": arrival.sources.lowest})
-        broken = here.join(limits, on=SOURCE).filter(pl.col("low") <= pl.col(BEFORE))
-        late = broken.height or arrival.lowest <= sources.others
-        return self.pages.count(page, sources.others, limits) if late else 0
 
     def _say(self, emit: Emit) -> None:
         for port, policy_port in self._ports.items():

@@ -68,6 +68,11 @@ class Tracker(Restorable, ABC):
         """The silence after which the stream is idle: others do not wait for it any more. None: they always do."""
         return None
 
+    @property
+    def silent_with_others(self) -> bool:
+        """Whether the silence counts from the last row of all streams that have bounds with this one."""
+        return False
+
     def by_source(self) -> SourceHeartbeats | None:
         """The same for each source; None where the policy knows no sources.
 

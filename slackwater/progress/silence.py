@@ -46,7 +46,7 @@ def show_timeout(timeout: int) -> str:
 
 
 class DefaultTimeout:
-    """A policy by which rows may wait for ever (S1 Theorem 3.3): on a live stream it has a timeout."""
+    """A policy by which rows may wait for ever, its own or those of other streams: a live stream has a timeout."""
 
     timeout: int | None
     idle: Span | None = None
@@ -56,13 +56,15 @@ class DefaultTimeout:
         """Whether the last rows would wait for ever with no timeout: not if time goes on with the clock."""
         return self.timeout is None and self.idle is None
 
+    def on_live_stream(self) -> Disorder:
+        """The same policy on a stream that goes on for ever, if it needs a timeout (S1 Theorem 3.3)."""
+        policy: Any = self
+        return cast(Disorder, replace(policy, timeout=read_timeout(DEFAULT_TIMEOUT)))
+
 
 def with_default_timeout(policy: Disorder) -> Disorder:
     """The policy of a live stream: with the default timeout, where it needs one and its user names none."""
-    found: Any = policy
-    if isinstance(policy, DefaultTimeout) and policy.needs_timeout:
-        found = replace(found, timeout=read_timeout(DEFAULT_TIMEOUT))
-    return cast(Disorder, found)
+    return policy.on_live_stream() if isinstance(policy, DefaultTimeout) and policy.needs_timeout else policy
 
 
 class SilenceTracker(Tracker):

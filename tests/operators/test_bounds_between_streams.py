@@ -20,9 +20,11 @@ from slackwater.errors import QueryError
 from slackwater.plan.cross_stream import with_bounds
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
+from slackwater.progress.bounds.between_streams import read_stream_bounds
 from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.scheduling.fifo import Fifo
 from slackwater.scheduling.strategy import Ready
@@ -108,6 +110,32 @@ def test_s1_3_4_when_all_streams_pause_the_timeout_counts_the_silence_of_all() -
     assert len(script.results) == 1
     script.until(191).advance(0)
     assert [r["window_end"] for r in script.results] == [10, 30], "all that was seen is all there is"
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        sw.skew({("a", "b"): (0, 5), ("b", "a"): (0, 5)}),
+        sw.skew({("b", "a"): (0, 5)}),
+        sw.skew({(x, y): [(0, 5), (3, 0)] for x in "ab" for y in "ab"}),
+    ],
+)
+def test_s1_3_4_others_do_not_wait_for_bound_streams_that_are_all_silent(bounds: Disorder) -> None:
+    """Live streams: a and b carry each other along; while both are silent, c goes on without them."""
+    policy, _ = read_stream_bounds(bounds, None, TimeDomain.SEQUENCE, live=True)
+    live = {name: with_default_timeout(SORTED) for name in "abc"}
+    minute, script = 60_000_000, Script(plan(windows(union(A, B, C), 10, 10), live, bounds=policy))
+    answered = []
+    for now in range(24):
+        script.until(now * minute)
+        script.page(frame([[10 * now]]), stream="c", at=now * minute)
+        if now == 12:
+            script.page(frame([[127]]), stream="b")
+        answered.append(len(script.advance(0).results))
+    # Never sent: silent since the streams are read. Then b counts again, and a with it, until both are silent again.
+    assert answered == [0] * 10 + [10, 11] + [12] * 10 + [22, 23]
+    assert script.metrics()["q/window"]["late_rows"] == 0
+    assert [script.metrics()[f"source:{name}"]["idle"] for name in "abc"] == [True, True, False]
 
 
 def test_theorem_3_3_bounds_that_come_down_to_nothing_need_no_timeout() -> None:

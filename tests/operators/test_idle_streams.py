@@ -146,6 +146,51 @@ def test_a_union_does_not_wait_for_a_stream_that_never_sends() -> None:
     assert script.metrics()["source:b"]["idle"] and not script.metrics()["source:a"]["idle"]
 
 
+@pytest.mark.parametrize("sends", [True, False])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        sw.bounded(3),
+        sw.drop_ratio(0.01),
+        sw.learned(),
+        sw.punctuated("g"),
+        sw.papers.disorder_control(0.01),
+        sw.skew([[(0, 5)]], timeout="10 minutes"),
+        # Theorem 3.3: their own rows never wait.
+        sw.skew([[("2 minutes", 0)]]),
+        sw.sensors(3, rate=(5, "1 second")),
+        sw.papers.global_counter(("1 second", "1 minute")),
+    ],
+)
+def test_s1_1_no_policy_of_a_live_stream_lets_the_rows_of_others_wait_for_ever(
+    policy: Disorder, sends: bool
+) -> None:
+    policies = {"a": sw.bounded(0), "b": with_default_timeout(policy)}
+    script = Script(plan(windows(union(A, B), 10, 10), policies))
+    with watched_arcs():
+        if sends:
+            script.page(frame([[2]]), stream="b")
+        for minute in range(14):
+            script.until(minute * MINUTE)
+            script.page(frame([[10 * minute]]), stream="a", at=minute * MINUTE)
+            if minute in (9, 10):
+                script.advance(0)
+                expected = [] if minute < 10 else list(range(0, 100, 10))
+                assert [row["window_start"] for row in script.results] == expected
+    assert script.metrics()["source:b"]["idle"]
+    assert script.metrics()["q/window"]["late_rows"] == 0
+
+
+def test_s1_1_a_stream_is_not_idle_while_its_bounds_still_promise_something() -> None:
+    slow = with_default_timeout(sw.skew([[("1 hour", 0)]], latency="5 minutes"))
+    script = Script(plan(windows(union(A, B), 10, 10), {"a": sw.bounded(0), "b": slow}))
+    script.page(frame([[12]]), stream="b").page(frame([[95]]), stream="a")
+    assert script.until(65 * MINUTE - 1).advance(0).results == []
+    script.page(frame([[8]]), stream="b")
+    assert script.metrics()["q/window"]["late_rows"] == 0, "within an hour and five minutes any row may come"
+    assert script.until(65 * MINUTE).advance(0).results == [], "that row ended the silence"
+
+
 def test_idle_counts_from_the_start_for_a_stream_that_never_sends() -> None:
     policies = {"a": sw.bounded("0 seconds"), "b": sw.bounded("0 seconds", idle="8 seconds")}
     query = windows(union(A, B), "1 second", "1 second")

@@ -21,7 +21,7 @@ from slackwater.progress.bounds.skew_policy import Skew, Tuples, skew
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.idle import StrongerPromise
 from slackwater.progress.learned.learned import Learned
-from slackwater.progress.silence import DEFAULT_TIMEOUT, NEVER, read_timeout
+from slackwater.progress.silence import DEFAULT_TIMEOUT, NEVER, read_timeout, with_default_timeout
 from slackwater.progress.time import MIN_TICK, TimeDomain
 
 
@@ -88,6 +88,7 @@ def read_stream_bounds(
             "s.bounds({('orders', 'refunds'): (0, '30 seconds')}), or sw.learned() with streams="
         )
     try:
+        policy = with_default_timeout(policy) if live else policy
         tracker = policy.tracker(domain)
     except TimeoutNeeded:
         given: Any = policy
@@ -134,8 +135,13 @@ class BetweenStreams(StrongerPromise):
 
     @property
     def silence(self) -> int | None:
-        """That of its own policy; None if the others carry it along: what it may still send is not over then."""
-        return None if self._from_others else super().silence
+        """That of its own policy; that of the bounds if the others carry it along, until all are silent."""
+        return self._bounds.silence if self._from_others else super().silence
+
+    @property
+    def silent_with_others(self) -> bool:
+        """While one of them sends, what this one may still send is not over."""
+        return self._from_others
 
     def arrive_on(self, stream: str, arrival: Arrival) -> None:
         if arrival.lowest is None or arrival.highest is None:

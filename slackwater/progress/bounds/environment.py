@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -26,8 +26,9 @@ from slackwater.progress.bounds.user_settings import (
     show_wall,
     wall,
 )
-from slackwater.progress.silence import NEVER, show_timeout
-from slackwater.progress.time import Span
+from slackwater.progress.disorder import Disorder
+from slackwater.progress.silence import DEFAULT_TIMEOUT, NEVER, DefaultTimeout, show_timeout
+from slackwater.progress.time import Span, microseconds
 
 
 class TimeoutNeeded(QueryError):
@@ -35,7 +36,7 @@ class TimeoutNeeded(QueryError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
+class Environment(DefaultTimeout):
     """The settings of a policy beside its bounds; see `skew`."""
 
     latency: int | NamedValues[int] = 0
@@ -45,6 +46,8 @@ class Environment:
     groups: Groups | None = None
     ordered: bool = False
     idle: Span | None = None
+    live: bool = False
+    """Whether the stream goes on for ever: others do not wait for it for ever, though its own rows never wait."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -60,6 +63,10 @@ class Environment:
             "idle": None if self.idle is None else repr(self.idle),
         }
 
+    def on_live_stream(self) -> Disorder:
+        """Bounds that guarantee progress need no timeout; those that need one and have none are refused."""
+        return cast(Disorder, replace(self, live=True))
+
     def generator(self, bounds: SkewBounds) -> HeartbeatGenerator:
         """A generator that lets no row wait for ever (S1 section 3.4)."""
         generator = HeartbeatGenerator(
@@ -73,6 +80,9 @@ class Environment:
                 "so the last rows would wait for ever when all sources pause; write the silence after which all "
                 "has come, as in timeout='1 minute', or timeout='never'"
             )
+        if self.live:
+            # What the bounds still promise is over by then, so no row that keeps them is late for its own stream.
+            generator.silence = max(microseconds(DEFAULT_TIMEOUT), generator.bounds.span)
         return generator
 
     def known_sources(self, bounds: SkewBounds, named: bool = True) -> StreamTracker:

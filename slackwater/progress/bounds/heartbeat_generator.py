@@ -68,6 +68,8 @@ class HeartbeatGenerator(Restorable):
         self.bounds = bounds.closure() if indirect else bounds
         self._own = self.bounds.at_once() if ordered else None
         self.timeout = None if timeout is None else whole(timeout, "timeout", least=1)
+        self.silence = self.timeout
+        """The silence after which other streams do not wait for this one."""
         n, span = len(bounds.names), self.bounds.span
         cells = max(8, min(CELLS, CELLS_IN_ALL // n))
         self._ring = Ring(n, span, max(1, -(-span // cells)) if unit is None else whole(unit, "unit", least=1))

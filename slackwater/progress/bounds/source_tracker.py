@@ -40,8 +40,8 @@ class StreamTracker(Tracker):
 
     @property
     def silence(self) -> int | None:
-        """The timeout."""
-        return self._generator.timeout
+        """The timeout; on a live stream whose bounds need none, the default one."""
+        return self._generator.silence
 
     def arrive(self, arrival: Arrival) -> None:
         """Take a page; a row without a time, or of a source unknown to the bounds, ends a silence, too."""
