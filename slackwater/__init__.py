@@ -19,6 +19,7 @@ from slackwater.progress.bounds.skew_policy import skew, tuples
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
+from slackwater.progress.result_error.result_error import result_error
 from slackwater.progress.time_kinds import internal, latent
 from slackwater.scheduling.chain import chain
 from slackwater.scheduling.fifo import fifo
@@ -80,6 +81,7 @@ __all__ = [
     "parquet",
     "prod",
     "punctuated",
+    "result_error",
     "sensors",
     "sideline",
     "sinks",

@@ -123,6 +123,10 @@ class AggregateFunction(ABC):
     def value_sql(self, *columns: str) -> str:
         """The same as Spark SQL."""
 
+    def additive(self, *columns: str) -> tuple[str, ...]:
+        """The column whose sum is the value, or two whose sums divide to it; nothing for other aggregates."""
+        return ()
+
 
 class Single(AggregateFunction):
     """An aggregate that is its own partial."""

@@ -43,6 +43,9 @@ class Avg(AggregateFunction):
             return _decimal_average(total, count, self.type)
         return pl.when(count > 0).then(total.cast(pl.Float64) / count)
 
+    def additive(self, *columns: str) -> tuple[str, ...]:
+        return columns[-2:]
+
     def value_sql(self, *columns: str) -> str:
         total, count = columns[-2:]
         if pa.types.is_decimal(self.type):

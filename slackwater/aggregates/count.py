@@ -53,6 +53,9 @@ class CountOf(Single):
         cls.check_single(call)
         return cls(call.name, call.text, call.first, pa.int64())
 
+    def additive(self, *columns: str) -> tuple[str, ...]:
+        return columns[-1:]
+
 
 class CountIf(CountOf):
     """count_if(condition)."""

@@ -119,6 +119,9 @@ class SumOf(Single):
     def partials(self) -> tuple[Partial, ...]:
         return (sum_of(self.argument, self.of),)
 
+    def additive(self, *columns: str) -> tuple[str, ...]:
+        return columns[-1:]
+
 
 def sum_of(argument: str, kind: pa.DataType) -> RunningPartial:
     """The sum of values of a type; Spark gives decimals ten more digits, for ten billion rows, if there is room."""

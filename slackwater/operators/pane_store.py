@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -37,6 +37,15 @@ class Results:
     """By source: which windows (WINDOW) have results for which source (SOURCE)."""
 
 
+class Absorbed(NamedTuple):
+    """What a store has taken of a page."""
+
+    counts: pl.DataFrame
+    """The page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
+    partials: pl.DataFrame | None = None
+    """Its partials by pane and group, where these are in the driver."""
+
+
 class PaneStore(Protocol):
     """Open panes of one window aggregate. A purged pane stays readable until `settle`."""
 
@@ -44,8 +53,8 @@ class PaneStore(Protocol):
     def kind(self) -> str:
         """Name of the store in the journal and in metrics."""
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
-        """Fold a page in; gives the page's rows (ROWS) by pane, and by source (SOURCE) where there are sources."""
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
+        """Fold a page in."""
 
     def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Final results of the windows that are closed `after` and were not `before`; nothing is purged.
@@ -95,11 +104,13 @@ class ResidentPanes:
         self.ring = PaneRing(kernel.panes)
         self._fold = fold or SharedFold()
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
         """Fold a page into the ring."""
         folded = self._fold.fold(pages, page, self.kernel.panes)
         self.ring.add(folded.partials, closed)
-        return folded.counts if self.kernel.source is None else _by_source(self.kernel.panes, folded.partials)
+        by_source = self.kernel.source is not None
+        counts = _by_source(self.kernel.panes, folded.partials) if by_source else folded.counts
+        return Absorbed(counts, folded.partials)
 
     def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
         """Merge the panes of these windows."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import NotRequired, TypedDict, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.pane_store import PaneStore, ResidentPanes, windows_by_source
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
+from slackwater.operators.result_parts import result_parts
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
@@ -110,11 +112,13 @@ class WindowAggregate(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
         try:
-            counts = self._panes.absorb(self.pages, page, self._closed)
+            counts, partials = self._panes.absorb(self.pages, page, self._closed)
         except PartialsTooLarge:
             self._go_large()
-            counts = self._panes.absorb(self.pages, page, self._closed)
+            counts, partials = self._panes.absorb(self.pages, page, self._closed)
         report = self._late.count(counts, self._closed, self.label, page.number)
+        if partials is not None:
+            report = replace(report, results=cache(partial(result_parts, self._node.kernel, partials)))
         self._reports.append(report)
         arrival = self.pages.arrival(page)
         self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)

@@ -17,6 +17,7 @@ from slackwater.progress.bounds.user_settings import NamedValues
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.learned.learned import learned
+from slackwater.progress.result_error.result_error import result_error
 from slackwater.progress.silence import NEVER
 
 
@@ -130,6 +131,7 @@ POLICIES: list[Policy] = [
         written=lambda policy: as_lengths(policy.window) if policy.timed else policy.window,
     ),
     Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto", main="column"),
+    Policy(("RESULT", "ERROR"), result_error, ("windows", "timeout", "idle"), "RESULT ERROR 1%"),
     Policy(
         ("SENSORS",),
         sensors,

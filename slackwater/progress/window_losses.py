@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.progress.source_numbers import Ints
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.progress.source_numbers import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,6 +22,26 @@ class RowsBySource:
     """Pairs of the entry whose window had been emitted."""
     pairs_of: Callable[[Ints, Ints], tuple[Ints, Ints]]
     """Of panes, each named once, and their rows: last ticks and pairs of windows, as in a report."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResultParts:
+    """What a page adds to the results of a query: arrays side by side, an entry for each window and group."""
+
+    last_ticks: Ints
+    """The last tick of the entry's window."""
+    groups: Ints
+    """A hash of its group columns."""
+    numbers: Floats
+    """A line for each entry, a column for each count and sum."""
+    values: tuple[tuple[int, ...], ...]
+    """The aggregates: the column whose sum is the value, or two whose sums divide to it."""
+    sources: list[str] | None = None
+    """The entries' sources, in a query that groups by the source."""
+
+    def where(self, some: NDArray[np.bool_]) -> ResultParts:
+        """Some of the entries."""
+        return ResultParts(self.last_ticks[some], self.groups[some], self.numbers[some], self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +64,16 @@ class WindowLosses:
     """Pairs whose window had been emitted."""
     by_source: Callable[[], RowsBySource] | None = None
     """The same by source, for a policy that asks, in a query that groups by the source."""
+    results: Callable[[], ResultParts] | None = None
+    """What the page adds to results, for a policy that asks, where partials are in the driver."""
+
+    def parts(self) -> ResultParts:
+        """What the page adds to results; where nobody knows their values, the number of rows of each window."""
+        if self.results is not None:
+            return self.results()
+        return ResultParts(
+            self.last_ticks, np.zeros(len(self.pairs), np.int64), self.pairs[:, None].astype(np.float64), ((0,),)
+        )
 
     @property
     def all(self) -> int:

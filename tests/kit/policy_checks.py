@@ -28,6 +28,7 @@ from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.drop_ratio.drop_ratio import drop_ratio
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.learned.learned import learned
+from slackwater.progress.result_error.result_error import result_error
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.progress.window_losses import WindowLosses
 from tests.kit.emissions import World
@@ -44,6 +45,7 @@ WORDS = {
     "learned": learned,
     "disorder_control": disorder_control,
     "drop_ratio": drop_ratio,
+    "result_error": result_error,
     "max_delay": max_delay,
     "punctuated": punctuated,
     "Fraction": Fraction,
@@ -96,6 +98,9 @@ POLICIES: dict[str, Callable[[], Disorder]] = {
     "drop ratio": lambda: drop_ratio("10%"),
     "drop ratio by time": lambda: drop_ratio(0.2, stretch="60 us", timeout="40 us"),
     "drop ratio while idle": lambda: drop_ratio("10%", idle="9 us"),
+    "result error": lambda: result_error("10%"),
+    "result error with a timeout": lambda: result_error(0.3, windows="80%", timeout="40 us"),
+    "result error while idle": lambda: result_error("10%", windows=0.5, idle="9 us"),
     "disorder control while idle": lambda: disorder_control(idle="9 us", timeout="12 us"),
     "max delay while idle": lambda: max_delay(idle="9 us"),
     "learned while idle": lambda: learned(window=9, tmax="20 us", unit="4 us", timeout=None, idle="8 us"),

@@ -47,6 +47,7 @@ POLICIES: dict[str, tuple[Disorder, bool]] = {
     "disorder control": (sw.papers.disorder_control("5%"), False),
     "drop ratio": (sw.drop_ratio("5%"), False),
     "drop ratio by time": (sw.drop_ratio("20%", stretch="20 seconds", timeout="30 seconds"), True),
+    "result error": (sw.result_error("5%", windows="80%", timeout="30 seconds"), True),
     "max delay": (sw.papers.max_delay(), False),
 }
 

@@ -34,6 +34,8 @@ def policy(words: str) -> Disorder:
         ("BOUNDED 5 TIMEOUT 1 MINUTE", sw.bounded(5, timeout="1 minute")),
         ("DROP RATIO 1% STRETCH 10 MINUTES", sw.drop_ratio(0.01, stretch="10 minutes")),
         ("DROP RATIO 0.05 STRETCH 50", sw.drop_ratio(0.05, stretch=50)),
+        ("RESULT ERROR 1%", sw.result_error(0.01)),
+        ("RESULT ERROR 5% WINDOWS 99% TIMEOUT 1 MINUTE", sw.result_error(0.05, windows="99%", timeout="1 minute")),
         ("LEARNED", sw.learned()),
         ("LEARNED 500 ALPHA 0.25 ADAPTIVE GROUPS 3", sw.learned(500, 0.25, adaptive=True, groups=3)),
         ("CONTROL 5% EVERY 1 SECOND", sw.papers.disorder_control("5%", every="1 second")),

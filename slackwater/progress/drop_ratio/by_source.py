@@ -1,13 +1,16 @@
-"""The drop ratio by source: each class of like sources is a stream of its own, with the slack that it needs.
+"""A policy by source: each class of like sources is a stream of its own, with the slack that it needs.
 
-If every class loses at most the share p of its (row, window) pairs, then so do all together. So each class has S4's
-estimator for itself, and sources that are quick do not wait for those that are slow.
+If every class keeps to a share of its (row, window) pairs, or of its results, then so do all together. So each
+class has a tracker for itself, and sources that are quick do not wait for those that are slow.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,25 +21,44 @@ from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival, sketch_of
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.drop_ratio.delay_classes import CLASSES, DelayClasses
-from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.restorable import Restorable, prefixed, restore_each, state_of_each, under
+from slackwater.progress.silence import SilenceTracker
 from slackwater.progress.source_beats import SourceBeats
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
-from slackwater.progress.window_losses import WindowLosses
+from slackwater.progress.window_losses import ResultParts, WindowLosses
 
 _log = logging.getLogger(__name__)
 #: Times that stand for the rows of a class in a page, at most.
 _TIMES = 8_192
 
 
-class DropRatioBySource(Tracker):
+class ReferenceTracker(SilenceTracker):
+    """Keeps its heartbeat behind a reference: the largest time that can be believed."""
+
+    @property
+    @abstractmethod
+    def reference(self) -> int | None:
+        """The largest time that can be believed, as of the last page."""
+
+    @property
+    @abstractmethod
+    def ahead(self) -> int:
+        """How far clocks that are ahead carried the reference away from other rows, with the last page."""
+
+    @property
+    def warning(self) -> str | None:
+        """What the user should know of the stream; it is logged once."""
+        return None
+
+
+class DelayClassTracker(Tracker):
     """One tracker for the stream; a tracker for each class of sources as soon as a query asks for these."""
 
     STATE = ("_stream", "_asked", "_has_sources", "_warned")
 
-    def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
+    def __init__(self, build: Callable[[], ReferenceTracker], unit: int) -> None:
         self._build, self._unit = build, unit
         self._stream = build()
         self._classes: ClassTrackers | None = None
@@ -81,13 +103,9 @@ class DropRatioBySource(Tracker):
         if self._asked and self._has_sources:
             self._needed()
         self._stream.arrive(arrival)
-        if not self._warned and self._stream.few_rows:
+        if not self._warned and (warning := self._stream.warning):
             self._warned = True
-            _log.warning(
-                "drop_ratio: so far the share allows to lose %s rows of a stretch. One backlog may have more, so "
-                "the share may not be kept. Write a longer stretch=, or a larger share.",
-                self._stream.may_lose,
-            )
+            _log.warning(warning)
         if self._classes is not None:
             self._classes.arrive(arrival, self._stream.reference, self._stream.ahead)
 
@@ -123,9 +141,9 @@ class ClassTrackers(Restorable):
 
     STATE = ("_classes", "_sources", "_beats", "_tops", "_delays", "_reference")
 
-    def __init__(self, build: Callable[[], DropRatioTracker], unit: int) -> None:
+    def __init__(self, build: Callable[[], ReferenceTracker], unit: int) -> None:
         self._build = build
-        self._trackers: dict[int, DropRatioTracker] = {}
+        self._trackers: dict[int, ReferenceTracker] = {}
         self._classes, self._sources = DelayClasses(unit), SourceBeats()
         self._beats: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
         self._tops: Ints = np.full(CLASSES, MIN_TICK, dtype=np.int64)
@@ -155,10 +173,16 @@ class ClassTrackers(Restorable):
                 mine = place == number
                 panes, which = np.unique(rows.panes[mine], return_inverse=True)
                 counts = np.bincount(which, rows.rows[mine]).astype(np.int64)
-                told = WindowLosses(
-                    report.query, report.page, *rows.pairs_of(panes, counts), int(rows.lost[mine].sum())
-                )
+                pairs, lost = rows.pairs_of(panes, counts), int(rows.lost[mine].sum())
+                told = WindowLosses(report.query, report.page, *pairs, lost)
+                if report.results is not None:
+                    told = replace(told, results=partial(self._results, report, number))
                 self._trackers[number].hear(told)
+
+    def _results(self, report: WindowLosses, number: int) -> ResultParts:
+        """What the sources of a class add to results."""
+        parts = report.parts()
+        return parts.where(self._classes.of(parts.sources or []) == number)
 
     def arrive(self, arrival: Arrival, reference: int | None, jumped: int) -> None:
         """Measure the sources' delays, and let each class learn from its rows.

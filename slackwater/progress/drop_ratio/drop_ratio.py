@@ -16,7 +16,7 @@ from typing import ClassVar
 from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.disorder import Tracker
-from slackwater.progress.drop_ratio.by_source import DropRatioBySource
+from slackwater.progress.drop_ratio.by_source import DelayClassTracker
 from slackwater.progress.drop_ratio.tracker import DropRatioTracker
 from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.shares import read_share
@@ -42,7 +42,7 @@ class DropRatio(DefaultTimeout):
         stretch = microseconds(self.stretch) if isinstance(self.stretch, str) else self.stretch
         timestamps = domain is TimeDomain.TIMESTAMP
         one = partial(DropRatioTracker, self.p, stretch, by_time, self.timeout, timestamps)
-        own = DropRatioBySource(one, 1_000_000 if timestamps else 1)
+        own = DelayClassTracker(one, 1_000_000 if timestamps else 1)
         return with_idle(own, "drop_ratio", self.idle, domain)
 
     def describe(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.drop_ratio.by_source import ReferenceTracker
 from slackwater.progress.drop_ratio.cells import CELLS, LatenessCells, LateRows
 from slackwater.progress.drop_ratio.changes import changed
 from slackwater.progress.drop_ratio.loss_curve import LossCurve
@@ -43,7 +44,7 @@ SHORTEST = 100
 _ROWS = ""
 
 
-class DropRatioTracker(SilenceTracker):
+class DropRatioTracker(ReferenceTracker):
     """Keeps the heartbeat behind the reference by the slack that the query with the largest need asks for.
 
     It is for a stream or for a class of its sources. It holds time back while rows come later than they did, until
@@ -235,9 +236,14 @@ class DropRatioTracker(SilenceTracker):
         return int(self._p * max((q.pairs[-n:].sum() for q in self._queries.values() if n), default=0))
 
     @property
-    def few_rows(self) -> bool:
-        """Whether time moves, but the share allows to lose fewer rows than one backlog may have."""
-        return self._slack is not None and len(self._cells) >= SHORTEST and self.may_lose < ENOUGH
+    def warning(self) -> str | None:
+        """Where time moves, but the share allows to lose fewer rows than one backlog may have."""
+        if self._slack is None or len(self._cells) < SHORTEST or self.may_lose >= ENOUGH:
+            return None
+        return (
+            f"drop_ratio: so far the share allows to lose {self.may_lose} rows of a stretch. One backlog may have "
+            "more, so the share may not be kept. Write a longer stretch=, or a larger share."
+        )
 
     def metrics(self) -> Figures:
         """Shares lost (of the query that lost most), the slack, and how late rows come."""

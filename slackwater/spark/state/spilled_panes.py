@@ -20,7 +20,7 @@ from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
-from slackwater.operators.pane_store import ResidentPanes, Results
+from slackwater.operators.pane_store import Absorbed, ResidentPanes, Results
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.backend.kept_rows import closed as closed_rows
 from slackwater.spark.backend.staging import stage, too_large
@@ -64,12 +64,12 @@ class SpilledPanes:
             rows = self._backend.spark.createDataFrame(table, spark_schema(table.schema))
             self._add(self._files.write_frame(rows))
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> pl.DataFrame:
+    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
         """One Spark job writes the page's partials; their rows are counted from the files."""
         for work in self._pages.works(page):
             _, place = self._files.new_piece()
             work.spill(self._kernel.panes, place)
-        return self._add(self._files.written(place))
+        return Absorbed(self._add(self._files.written(place)))
 
     def _add(self, files: list[PartFile]) -> pl.DataFrame:
         """Files count from now on; gives their rows by pane, and by source, which is noted."""

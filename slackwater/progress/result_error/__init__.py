@@ -1,0 +1,1 @@
+"""The policy that bounds the error of results, not the share of lost rows."""
