@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
 from slackwater.engine.query_labels import labels_of
+from slackwater.engine.query_prodder import prodder_of
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
-from slackwater.estimates.early import Early
-from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.asof_join import AsofJoin
 from slackwater.operators.deduplicate import Deduplicate
 from slackwater.operators.extend import Extend
@@ -28,10 +27,10 @@ from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.pages import Pages
 from slackwater.operators.policy_port import Subscription
-from slackwater.operators.prodder import Prodder
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rows_join import RowsJoin
+from slackwater.operators.running_totals import RunningTotals
 from slackwater.operators.session_aggregate import SessionAggregate
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.sink import Output, Sink
@@ -53,13 +52,11 @@ from slackwater.plan.nodes import (
     StepNode,
     StreamNode,
     WindowNode,
-    answering_window,
-    specs_of,
-    ways_of,
 )
 from slackwater.plan.step import Columns
 from slackwater.plan.union_node import OrderNode, UnionNode
-from slackwater.plan.window_kinds import GapNode, SessionNode
+from slackwater.plan.ways import answering_window, specs_of
+from slackwater.plan.window_kinds import GapNode, SessionNode, TotalNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.clock import Clock
 
@@ -107,20 +104,7 @@ class QueryBuild:
         """The aggregates that are there already, by identity."""
         self._overtaken = set[int]() if settings.sideline is None else {id(n) for n in expensive_nodes(plan)}
         """The nodes that prods overtake, by identity."""
-        self._timing, self._prodder = self._early()
-
-    def _early(self) -> tuple[ProdTiming | None, Prodder | None]:
-        top = answering_window(self._plan)
-        if top is None:
-            return None, None
-        # It is there also without early=: a restart may add or leave that out.
-        wanted = self._settings.early or Early()
-        # The aggregate learns how accurate early answers were, the prodder prods by it.
-        timing = ProdTiming(wanted.offset(top.kernel.spec, top.domain), top.kernel.spec.last_part, wanted.accuracy)
-        label = Label(self._name, "prodder")
-        # Of several ways to the topmost window, the one that holds a row longest.
-        specs = max(ways_of(self._plan), key=lambda way: sum(spec.range for spec in way))
-        return timing, Prodder(label, self._name, specs[::-1], top.domain, timing, wanted)
+        self._timing, self._prodder = prodder_of(name, plan, settings)
 
     def all(self, output: Output) -> dict[str, Label]:
         if self._prodder is not None:
@@ -136,7 +120,7 @@ class QueryBuild:
         if self._settings.ordered:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
-        recent = None if answered is None else RecentAnswers(answered.kernel.keys)
+        recent = None if answered is None or not answered.ends else RecentAnswers(answered.kernel.keys)
         sink = Sink(Label(self._name, "sink"), output, clock, recent, not self._plan.gives_pairs)
         self._executor.add(sink, [top], self._name, "sink")
         if self._prodder is not None:
@@ -326,6 +310,15 @@ class QueryBuild:
         label = self.label_of(node)
         return self.aggregate(node, above, lambda *_: SessionAggregate(label, node, self.clock, late, inner))
 
+    def totals(self, node: TotalNode, above: Above) -> Feed:
+        """Of rows without a window."""
+        limit, label, folds = self._settings.resident_limit, self.label_of(node), self._shared.folds
+
+        def make(node: TotalNode, above: Above, feed: Feed) -> Operator:
+            return RunningTotals(label, node, self.clock, limit, folds.setdefault(feed, SharedFold()))
+
+        return self.aggregate(node, above, make)
+
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
         limit, late = self._settings.resident_limit, self._settings.late is not None
         return RollingAggregate(self.label_of(node), node, self.clock, limit, late)
@@ -387,6 +380,7 @@ _BUILDERS: dict[type[PlanNode], Builder] = {
     WindowNode: QueryBuild.window,
     RollingNode: QueryBuild.rolling,
     SessionNode: QueryBuild.sessions,
+    TotalNode: QueryBuild.totals,
 }
 
 

@@ -327,6 +327,8 @@ class Executor:
             among = (tops[n.label] for n in ended if n.queries & node.queries or n is node)
             last = max((top for top in among if top is not None), default=None)
             node.operator.end(self._cycle.emitter(node), for_good, last)
+        for watcher in dict.fromkeys(watcher for node in ended for watcher in node.watchers):
+            watcher.operator.end(self._cycle.emitter(watcher), for_good)
         self._cycle.dirty = True
         self.run_until_idle()
 

@@ -14,14 +14,20 @@ from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
 from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, aggregates_of, answering, expensive_nodes, first_aggregates, walk
-from slackwater.plan.nodes import WindowNode, answering_window
+from slackwater.plan.nodes import WindowNode
 from slackwater.plan.request import ProdRequest
+from slackwater.plan.ways import answering_window
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.sideline import Sideline
 
 
 def check_settings(plan: PlanNode, early: object, sideline: object, late: object = None) -> None:
     """Refuse settings of a start that are none, or that make no sense for the query."""
+    if any(not answer.ends for answer in plan.answers()) and (not isinstance(early, Early) or early.every is None):
+        raise QueryError(
+            "totals without a window answer only when they are asked; write how often, as in "
+            "start(early=sw.early(every='10 seconds')) or EMIT EVERY 10 SECONDS, or give the query a window"
+        )
     if late is not None:
         check_late(plan)
     if early is not None:
@@ -57,7 +63,7 @@ def check_late(plan: PlanNode) -> None:
         )
     if joins or orders or (distinct and not firsts):
         return
-    if not plan.answers():
+    if not any(answer.ends for answer in plan.answers()):
         raise QueryError("late=: no row is too late for a query without windows; leave it out")
     if len({id(first) for _, first in first_aggregates(plan)}) > 1:
         raise QueryError(
@@ -73,8 +79,7 @@ def check_early(plan: PlanNode, early: Early) -> None:
         by_end = ("accuracy", "measure", "season", "at")
         for word in (word for word in by_end if getattr(early, word) is not None):
             raise QueryError(
-                f"early({word}=…): nobody knows when a session will end; write when to ask instead, as in "
-                "early(every='10 seconds')"
+                f"early({word}=…): {top.unknown_end}; write when to ask instead, as in early(every='10 seconds')"
             )
         return
     early.offset(top.kernel.spec, top.domain)
@@ -127,9 +132,8 @@ def check_sideline(plan: PlanNode) -> None:
     if answering_window(plan) is None:
         raise QueryError("sideline=: a window for each row is never prodded; give the window a slide")
     if not all(node.ends_known for node in aggregates_of(plan)):
-        raise QueryError(
-            "sideline=: nobody knows when a session will end, so no page can wait for it; leave it out"
-        )
+        why = next(node.unknown_end for node in aggregates_of(plan) if not node.ends_known)
+        raise QueryError(f"sideline=: {why}, so no page can wait for it; leave it out")
     if any(window.fill is not None for node in aggregates_of(plan) if (window := node.as_window()) is not None):
         raise QueryError(
             "sideline=: windows without rows are filled in the order of time, and a sideline lets later ones end "
@@ -153,6 +157,8 @@ def read_prod(plan: PlanNode, asked: ProdRequest, backend: Backend) -> Prod:
                 "needs all of them; leave where= out"
             )
         check_condition(top, where, backend)
+    if not top.ends and (until is not None or at is not None):
+        raise QueryError("prod(until=…, at=…): totals without a window have no time; leave until= and at= out")
     if at is not None:
         if until is not None:
             raise QueryError(

@@ -48,8 +48,11 @@ class Prodder(Operator):
         domain: TimeDomain,
         timing: ProdTiming,
         early: Early,
+        at_end: bool = False,
     ) -> None:
+        """`at_end`: the end of the input is an instant to prod, too."""
         super().__init__(label)
+        self._at_end = at_end
         self._query = query
         self._specs = specs
         """Of the aggregates that rows go through."""
@@ -109,6 +112,11 @@ class Prodder(Operator):
             if waits:
                 self._came = False
                 self._send(Prod(until, after, timed=True, query=self._query), emit)
+
+    def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
+        """No window closes where there is none: what has come is answered."""
+        if self._at_end:
+            self._send(Prod(query=self._query), emit)
 
     def _send(self, prod: Prod, emit: Emit) -> None:
         self._prods += 1

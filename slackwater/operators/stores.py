@@ -14,6 +14,7 @@ from slackwater.operators.operator import State
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.operators.rows_join import OrderedRows
+from slackwater.operators.total_store import ResidentTotals, TotalStore
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
@@ -54,6 +55,9 @@ class Stores(Protocol):
 
     def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """For partials that are too many for the driver, beginning with the resident ones."""
+
+    def totals(self, label: str, resident: ResidentTotals, domain: TimeDomain) -> TotalStore:
+        """For totals of more groups than the driver may hold, beginning with the resident ones."""
 
     def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
         """For rows that are too many for the driver, beginning with the resident ones."""

@@ -22,31 +22,29 @@ from slackwater.aggregates.types import is_value, spoken
 from slackwater.columns import bad_name, unquoted
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
+from slackwater.plan.aggregate_kinds import aggregate_node
 from slackwater.plan.asof import asof
 from slackwater.plan.attribute import apart
 from slackwater.plan.distinct import distinct
 from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
-from slackwater.plan.group_source import source_group
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
-from slackwater.plan.nodes import AggregateNode, RollingNode, StampNode, StepNode, StreamNode, WindowNode
+from slackwater.plan.nodes import AggregateNode, StampNode, StepNode, StreamNode
 from slackwater.plan.over_rows import over_rows
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_domains import check_time_kinds
 from slackwater.plan.unite import AnalysedPlan, in_order, united
-from slackwater.plan.window_kinds import SessionNode
 from slackwater.plan.window_rows import in_windows, of_same_windows
-from slackwater.plan.window_specs import fill_of, outer_spec, spec_of, with_gaps
+from slackwater.plan.window_specs import outer_spec, spec_of, with_gaps
 from slackwater.plan.within_window import projection, qualified, sorted_results, with_over
 from slackwater.progress.policies import best_effort
 from slackwater.windows.kernel import Group, PaneKernel
-from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
-from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, result_schema, row_columns
-from slackwater.windows.sessions import SessionSpec
+from slackwater.windows.per_row.rolling import RollingSpec
+from slackwater.windows.results import RESULT_COLUMNS, WINDOW_END, WINDOW_START, row_columns
 from slackwater.windows.spec import WindowSpec
 
 
@@ -198,22 +196,13 @@ class Analysis:
             groups = self.groups(rows, query.groups)
         _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
         aggregates, expressions = self._aggregates(rows.relation, query)
-        node, relation = rows.node, rows.relation
-        own = None if query.window.wattr is not None else query.window.disorder
-        if own is not None:
-            own = next((s.policy(own) for s in streams_of(node) if s.live), own)
-        own = None if all(stream.disorder == own for stream in streams_of(node)) else own
-        panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
-        source = source_group(node, groups)
-        kernel = PaneKernel(panes, groups, aggregates, source)
-        relation.check(kernel.make_sql().values(), "agg")
-        kinds = [_group_type(relation, group) for group in groups]
-        schema = result_schema(kernel, node.domain, kinds)
-        plan: AggregateNode = WindowNode((node,), kernel, schema, own, fill_of(node.domain, query.window, spec))
-        if isinstance(spec, SessionSpec):
-            plan = SessionNode((node,), kernel, schema, own)
-        if isinstance(spec, RollingSpec):
-            plan = RollingNode((node,), RollingKernel(spec, groups, aggregates, source), schema, own)
+        relation = rows.relation
+
+        def kinds(kernel: PaneKernel) -> list[pa.DataType]:
+            relation.check(kernel.make_sql().values(), "agg")
+            return [_group_type(relation, group) for group in groups]
+
+        plan = aggregate_node(rows.node, spec, query.window, groups, aggregates, kinds)
         _check_early_names(plan)
         return self._finished(plan, groups, query, expressions, as_rows)
 

@@ -218,6 +218,8 @@ def _alive(node: PlanNode, window: L.Window | None, side: str, limit: int | None
 
 def _of_range(domain: TimeDomain, window: L.Window) -> Lifetime:
     assert window.range is not None
+    if window.range == L.UNBOUNDED:
+        raise QueryError(f"join(): RANGE UNBOUNDED would keep rows for good; {_SAY_WINDOW}")
     length = 1 if window.range == L.NOW else domain.span(window.range, "range")
     if length <= 0:
         raise QueryError(f"join(): range={window.range!r} must be positive; {_SAY_WINDOW}")

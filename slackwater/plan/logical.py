@@ -17,6 +17,8 @@ from slackwater.progress.time import Span
 
 #: The range of a window of a single instant, for every kind of time.
 NOW = "now"
+#: The range of no window at all: totals since the beginning.
+UNBOUNDED = "unbounded"
 #: Windows without rows have no answer.
 NO_FILL = "none"
 #: A column: its name, None if the expression gives one, and its Spark SQL.
@@ -150,7 +152,7 @@ class Window:
     fill: int | str | None = NO_FILL
     """The answers of windows in which a known group had no row; see `Query.window`."""
     forget: Span | None = None
-    """For how long after its last row a group is known."""
+    """For how long after its last row a group is known, by `fill` or by totals."""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
-from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput, answering
+from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
 from slackwater.plan.step import Columns, Step
 from slackwater.plan.steps import ResultsAsRows
 from slackwater.plan.time_columns import TimeColumns, through
@@ -23,7 +23,6 @@ from slackwater.windows.fill import Fill
 from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
-from slackwater.windows.spec import WindowSpec
 
 
 @dataclass(frozen=True)
@@ -249,8 +248,17 @@ class AggregateNode(TimeOfInput, PlanNode):
 
     end_lag: ClassVar[int] = 0
     """How many ticks the time of a result is before its `window_end`."""
+    ends: ClassVar[bool] = True
+    """Whether there are windows that end; else it answers only when it is asked."""
     ends_known: ClassVar[bool] = True
     """Whether it is known from the start when a window ends."""
+    unknown_end: ClassVar[str] = ""
+    """Why it is not."""
+    not_compared: ClassVar[str] = (
+        "each group has windows of its own, there is nothing to compare; write windows that all groups share, as "
+        "in window('10 minutes')"
+    )
+    """Why its results are not compared with one another, where they are not."""
     inputs: tuple[PlanNode, ...]
     kernel: PaneKernel | RollingKernel
     schema: pa.Schema
@@ -377,24 +385,3 @@ class RollingNode(NeverEarly, AggregateNode):
         spec = self.kernel.spec
         length = f"{spec.rows} rows" if spec.range is None else f"range {self.domain.show_span(spec.range)}"
         return f"{length}, for each row" if spec.slide == 1 else f"{length}, for each {spec.slide} rows"
-
-
-def answering_window(plan: PlanNode) -> WindowNode | None:
-    """The one window whose results a query gives, if early answers can be asked of it."""
-    top = answering(plan)
-    return None if top is None else top.as_window()
-
-
-def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
-    """Their windows; none where one of them has a window for each row."""
-    windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
-    return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
-
-
-def ways_of(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
-    """The windows on each way from the end of a plan to a stream."""
-    above = (*above, *filter(None, [node.as_aggregate()]))
-    if node.as_stream() is not None:
-        yield specs_of(above)
-    for below in node.inputs:
-        yield from ways_of(below, above)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.plan.node import PlanNode
-from slackwater.plan.nodes import answering_window
+from slackwater.plan.ways import answering_window
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 
@@ -22,6 +22,7 @@ def result_keys(plan: PlanNode) -> tuple[str, ...]:
     if plan.compares_rows:  # a group may be among the results of an early answer, and not of the final one
         return (WINDOW_START, WINDOW_END)
     names = list(top.kernel.keys)
+    bounds = (WINDOW_START, WINDOW_END) if top.ends else ()
     for node in above:
         names = node.group_names(names)
-    return (WINDOW_START, WINDOW_END, *names)
+    return (*bounds, *names)

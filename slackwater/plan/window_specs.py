@@ -17,10 +17,13 @@ from slackwater.windows.fill import Fill
 from slackwater.windows.per_row.rolling import RollingSpec, window_spec
 from slackwater.windows.sessions import SessionSpec
 from slackwater.windows.spec import CumulateSpec, WindowSpec
+from slackwater.windows.totals import EndlessSpec
 
 
 def spec_of(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
     """The windows of rows of streams."""
+    if window.range == L.UNBOUNDED:
+        return _endless(window)
     if window.gap is not None:
         lengths = (window.range, window.slide, window.offset, window.rows)
         if any(length is not None for length in lengths):
@@ -38,11 +41,23 @@ def spec_of(node: PlanNode, window: L.Window) -> WindowSpec | RollingSpec:
     return window_spec(node.domain, window.range, window.slide, window.offset, window.rows)
 
 
+def _endless(window: L.Window) -> EndlessSpec:
+    if replace(window, range=None, forget=None) != L.Window():
+        raise QueryError(
+            "range unbounded: totals since the beginning have no window; keep RANGE UNBOUNDED and FORGET only, or "
+            "write a length, as in [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+        )
+    return EndlessSpec()
+
+
 def fill_of(domain: TimeDomain, window: L.Window, spec: WindowSpec | RollingSpec) -> Fill | None:
     """What windows without rows say."""
     if window.fill == L.NO_FILL:
         if window.forget is not None:
-            raise QueryError(f"forget={window.forget!r} says how long groups are known for fill=; write fill=0 too")
+            raise QueryError(
+                f"forget={window.forget!r} says how long groups are known for fill= or for totals; write fill=0 "
+                "too, or totals(forget=…)"
+            )
         return None
     if isinstance(spec, (RollingSpec, SessionSpec)):
         raise QueryError("fill=: sessions and windows for each row are never empty; write window(…, fill=0)")
@@ -61,6 +76,11 @@ def outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:
             "the first window(…) or at the stream"
         )
     spec = spec_of(node, window)
+    if isinstance(spec, EndlessSpec):
+        raise QueryError(
+            "totals over results: totals are of the rows of streams; give the results a window, as in "
+            "window('10 minutes') or [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
+        )
     if isinstance(spec, RollingSpec):
         raise QueryError(
             "rolling() over results: a window for each row is made over the rows of a stream; windows over results "

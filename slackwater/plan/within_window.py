@@ -44,10 +44,7 @@ def whole_windows(rows: AnalysedPlan, what: str, of_rows: str) -> AnalysedPlan:
             "that there is one"
         )
     if rows.node.answers():
-        raise QueryError(
-            f"{what}: each group has windows of its own, there is nothing to compare; write windows that "
-            "all groups share, as in window('10 minutes')"
-        )
+        raise QueryError(f"{what}: {rows.node.answers()[0].not_compared}")
     raise QueryError(of_rows)
 
 

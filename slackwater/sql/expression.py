@@ -27,7 +27,7 @@ _RESERVED |= {"QUALIFY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {
     "WINDOW": ("[", "TUMBLING", "HOPPING", "SESSION"),
-    "EMIT": ("EARLY", "ON", "FINAL", "CHANGES"),
+    "EMIT": ("EARLY", "EVERY", "ON", "FINAL", "CHANGES"),
     "SIDELINE": ("RATIO",),
     "LIMIT": ("ALL", *"0123456789"),
     "LATERAL": ("VIEW",),

@@ -134,9 +134,10 @@ class _Statements:
         if cursor.sees("CHANGES"):
             raise cursor.error(
                 "each window is answered once, when it closes; for answers before that write EMIT EARLY EVERY 10 "
-                "SECONDS, or leave EMIT out"
+                "SECONDS, for totals without a window EMIT EVERY 10 SECONDS, or leave EMIT out"
             )
-        cursor.expect("EARLY")
+        if not cursor.sees("EVERY"):
+            cursor.expect("EARLY")
         while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
             if word.lower() in settings:

@@ -50,7 +50,8 @@ _BRACKET = "write it in brackets behind the stream, as in FROM s [RANGE 10 MINUT
 _WINDOW_WORDS = {"WINDOW": f"a window has no name and no parentheses here; {_BRACKET}"}
 _WINDOW_WORDS |= dict.fromkeys(("TUMBLING", "HOPPING", "TUMBLE", "HOP"), f"this is no window here; {_BRACKET}")
 _NEEDS_WINDOW = (
-    "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
+    "an aggregate needs a window; write one behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 2 MINUTES], "
+    "or for totals without one EMIT EVERY 10 SECONDS at the end"
 )
 
 
@@ -315,6 +316,8 @@ class SelectReader:
             text = " AND ".join(condition.text for condition in clauses.where)
             whole = Span(clauses.where[0].span.start, clauses.where[-1].span.end)
             rows = self._locations.put(L.Where((rows,), text), SourceLocation(whole))
+        if clauses.window is None and self._asks_for_totals(clauses):
+            clauses = replace(clauses, window=WindowClause(L.Window(L.UNBOUNDED), self._cursor.here()))
         if clauses.window is not None:
             if clauses.window.window.range == L.NOW:
                 wrong = "[NOW] is for a side of a join, whose rows meet those of the same time; write a RANGE"
@@ -328,6 +331,13 @@ class SelectReader:
             return WindowQuery(clauses, clauses.window, self._locations).logical(rows)
         self._refuse_without_window(clauses)
         return self._projected(rows, clauses)
+
+    def _asks_for_totals(self, clauses: Clauses) -> bool:
+        """Whether it has groups or aggregates, and EMIT EVERY behind it: then it needs no window."""
+        cursor = self._cursor
+        every = cursor.sees("EMIT", "EVERY") or cursor.sees("EMIT", "EARLY", "EVERY")
+        aggregates = any(i.expression is not None and i.expression.aggregates for i in clauses.items)
+        return self._depth == 0 and every and (aggregates or bool(clauses.groups))
 
     def _projected(self, rows: L.Logical, clauses: Clauses) -> L.Logical:
         def plain(expression: Expression) -> Expression:

@@ -18,7 +18,7 @@ from slackwater.sql.policies import policy_sql, read_policy
 from slackwater.sql.source import Span, SqlText
 from slackwater.sql.values import read_count, read_span, share_text, span_sql
 
-_NOT_YET = ("UNBOUNDED", "PARTITION", "PARTITION BY")
+_NOT_YET = ("PARTITION", "PARTITION BY")
 #: Words behind a number of rows.
 _ROWS = ("TUPLES", "TUPLE", "ROWS", "ROW")
 #: The name of the time of a result in Spark and in Flink.
@@ -109,7 +109,7 @@ def _length(word: str) -> Callable[[Cursor], Length]:
 
 #: The words of a bracket: the field of a window that each sets, and its reader.
 _SETTINGS: dict[str, tuple[str, Callable[[Cursor], Any]]] = {
-    "RANGE": ("range", _length("RANGE")),
+    "RANGE": ("range", lambda cursor: L.UNBOUNDED if cursor.accept("UNBOUNDED") else _length("RANGE")(cursor)),
     "ROWS": ("rows", lambda cursor: read_count(cursor, "how many rows, as in ROWS 100")),
     "NOW": ("range", lambda cursor: L.NOW),
     "SLIDE": ("slide", _length("SLIDE")),
@@ -139,6 +139,8 @@ def window_sql(window: L.Window) -> str:
     write: dict[str, Callable[[Any], str]] = {"ROWS": str, "WATTR": str, "DISORDER": policy_sql, "FILL": str}
     fills = {value: word for word, value in _FILLS.items()}
     values["FILL"] = None if window.fill == L.NO_FILL else fills[window.fill]
+    if window.range == L.UNBOUNDED:
+        write["RANGE"] = str.upper
     if window.rows is not None:
         write["SLIDE"] = lambda rows: f"{rows} ROWS"
     return ", ".join(f"{word} {write.get(word, span_sql)(v)}" for word, v in values.items() if v is not None)

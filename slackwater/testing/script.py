@@ -178,7 +178,7 @@ class Script:
         [('a', 1), ('b', 1)]
 
         Args:
-            text: one SELECT; the sink is a list, early answers are asked for with `early=` or `prod()`.
+            text: one SELECT; the sink is a list. EMIT, `early=` and `prod()` ask for early answers.
             streams: a pair of schema and policy, or a `StreamSpec` that also names the time and the source.
             tables: stored tables that the query joins.
             settings: those of `Script`, such as `early=`, `late=`; `journal=` takes a folder, and a second script
@@ -186,7 +186,8 @@ class Script:
         """
         specs = read_specs(streams)
         pages = ArrowPages(tables)
-        script = cls(sql_plan(text, specs, tables or {}), pages=pages, **settings)
+        plan, early = sql_plan(text, specs, tables or {})
+        script = cls(plan, pages=pages, **{"early": early, **settings})
         script._specs = specs
         return script
 

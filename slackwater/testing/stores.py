@@ -9,6 +9,7 @@ import pyarrow as pa
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.operators.stores import CellTables
+from slackwater.operators.total_store import ResidentTotals, TotalStore
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
@@ -30,6 +31,10 @@ class ArrowStores:
     def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """Refused."""
         raise MemoryError(f"{label}: more window state than the driver may hold, and nowhere to spill it")
+
+    def totals(self, label: str, resident: ResidentTotals, domain: TimeDomain) -> TotalStore:
+        """Refused."""
+        raise MemoryError(f"{label}: more groups than the driver may hold, and nowhere to spill them")
 
     def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
         """Refused."""

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.errors import QueryError
+from slackwater.estimates.early import Early
 from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
@@ -99,13 +100,15 @@ def read_specs(streams: Mapping[str, StreamSpec | tuple[pa.Schema | str, Disorde
     return {name: spec if isinstance(spec, StreamSpec) else StreamSpec(*spec) for name, spec in streams.items()}
 
 
-def sql_plan(text: str, specs: Mapping[str, StreamSpec], tables: Mapping[str, pl.DataFrame]) -> PlanNode:
-    """The plan of one SELECT over these streams and tables."""
+def sql_plan(
+    text: str, specs: Mapping[str, StreamSpec], tables: Mapping[str, pl.DataFrame]
+) -> tuple[PlanNode, Early | None]:
+    """The plan of one SELECT over these streams and tables, and when its EMIT asks for answers."""
     types = SampleTypes({name: spec.node(name) for name, spec in specs.items()}, tables)
     analysis = Analysis(types)
     scope = Scope(frozenset(specs), tables=frozenset(tables), analysis=analysis)
     statements = parse(text, scope).statements
     if len(statements) != 1 or not isinstance(statements[0], S.SelectStatement):
-        raise QueryError("Script.from_sql takes one SELECT; sinks, early answers and streams are the script's")
+        raise QueryError("Script.from_sql takes one SELECT; sinks and streams are the script's")
     statements[0].locations.check(statements[0].query, analysis)
-    return analysis.of(statements[0].query).node
+    return analysis.of(statements[0].query).node, statements[0].early

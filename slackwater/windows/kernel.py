@@ -46,6 +46,11 @@ class Kernel:
         """The source of a row with group columns, as the text that heartbeats name it by."""
         return pl.lit(None, pl.String) if self.source is None else source_text(pl.col(self.source))
 
+    @property
+    def source_sql(self) -> str:
+        """The same as Spark SQL."""
+        return f"coalesce(CAST(`{self.source}` AS STRING), '{NO_SOURCE}')"
+
     @cached_property
     def columns(self) -> dict[Partial, tuple[str, ...]]:
         """Every distinct partial with the names of its columns."""

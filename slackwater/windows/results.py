@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.columns import WINDOW
 from slackwater.progress.time import TimeDomain
@@ -54,9 +55,10 @@ def in_schema(rows: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def _ticks_as_decimals(ticks: pl.Series, kind: pa.DataType) -> pa.Array:
     # A decimal is its ticks as a 128-bit whole number, the lower half first.
     halves = np.empty((len(ticks), 2), dtype="<i8")
-    halves[:, 0] = ticks.to_numpy()
+    halves[:, 0] = ticks.fill_null(0).to_numpy()
     halves[:, 1] = halves[:, 0] >> 63
-    return pa.Array.from_buffers(kind, len(ticks), [None, pa.py_buffer(halves.tobytes())])
+    made = pa.Array.from_buffers(kind, len(ticks), [None, pa.py_buffer(halves.tobytes())])
+    return made if ticks.null_count() == 0 else pc.if_else(ticks.is_not_null().to_arrow(), made, None)
 
 
 def ordered_values(kernel: PaneKernel, merged: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,10 @@ def _same(advice: str, *words: str) -> dict[str, str]:
     return dict.fromkeys(words, advice)
 
 
-_WINDOWED = "write window('10 minutes').group_by('device').agg(n='count(*)')"
+_WINDOWED = (
+    "write window('10 minutes').group_by('device').agg(n='count(*)'), or for totals without a window "
+    "totals().group_by('device').agg(n='count(*)')"
+)
 _SINK = "a query is started with its sink: write start('folder') for Parquet, or start(lambda df, commit_id: …)"
 _ROWS = "a query has no rows before it runs: write run = query.start(), session.run_available() and run.show()"
 _TABLE = "write run = query.start(), session.run_available() and run.results(as_='pandas')"

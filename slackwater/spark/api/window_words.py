@@ -1,4 +1,4 @@
-"""How a user cuts a query into windows: `window`, `rolling`, `cumulate`, `sessions`."""
+"""How a user cuts a query into windows: `window`, `rolling`, `cumulate`, `sessions`; and `totals`, without any."""
 
 from __future__ import annotations
 
@@ -142,3 +142,17 @@ class CutIntoWindows:
             disorder: a policy for this query alone, instead of the stream's.
         """
         return self._windowed(L.Window(wattr=attribute_of(on), disorder=disorder, gap=gap))
+
+    @called()
+    def totals(self, *, forget: Span | None = None) -> Windowed:
+        """No window: totals since the beginning; `agg` is next, and `start(early=sw.early(every=…))`.
+
+        `totals().group_by("user").agg(n="count(*)")` answers as often as `every` says, and when the input ends: one
+        row for each group that has changed since the last answer. Its `kind` is "early", for more may always come,
+        and its `window_start` and `window_end` are NULL. No row is late.
+
+        Args:
+            forget: for how long after its last row a group is known, as in "1 day"; without this, for good. A group
+                that comes back later begins anew.
+        """
+        return self._windowed(L.Window(L.UNBOUNDED, forget=forget))

@@ -65,8 +65,8 @@ def of_payload(origin: Origin, payload: Payload, at: int, hidden: Columns = (), 
 
 def times_of(results: Payload, node: AggregateNode) -> tuple[int, int] | None:
     """The lowest and the highest time of results in the driver."""
-    if not isinstance(results, pa.Table) or not results.num_rows:
-        return None
+    if not isinstance(results, pa.Table) or results[WINDOW_END].null_count == results.num_rows:
+        return None  # totals have no time
     ends = pc.min_max(results[WINDOW_END])
     return _tick(ends["min"], node.end_lag), _tick(ends["max"], node.end_lag)
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from slackwater.columns import CLOSED, NO_SOURCE, PANE, ROWS, SOURCE, WINDOW
+from slackwater.columns import CLOSED, PANE, ROWS, SOURCE, WINDOW
 from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
@@ -173,7 +173,7 @@ class SpilledPanes:
         windows = ends.where(f"{_FROM} <= {_TO}").withColumn(WINDOW, F.explode(F.expr(f"sequence({_FROM}, {_TO})")))
         if before.given is not None:
             wanted = self._backend.spark.createDataFrame(self._given(held, before, after).to_arrow())
-            named = windows.withColumn(SOURCE, F.expr(self._source_sql()))
+            named = windows.withColumn(SOURCE, F.expr(self._kernel.source_sql))
             windows = named.join(F.broadcast(wanted), on=[SOURCE, WINDOW], how="left_semi")
         return windows.groupBy(*keys).agg(
             *(F.expr(sql).alias(name) for name, sql in self._kernel.panes.merge_sql().items())
@@ -189,9 +189,6 @@ class SpilledPanes:
             self._columns = StructType([pane if field.name == PANE else field for field in found.fields])
         return reader.schema(self._columns).parquet(*paths)
 
-    def _source_sql(self) -> str:
-        return f"coalesce(CAST(`{self._kernel.source}` AS STRING), '{NO_SOURCE}')"
-
     def _limited(self, partials: DataFrame, before: Closed, after: Closed) -> DataFrame:
         """Partials with the last window emitted for their source, before and after."""
         for name, closed in ((_BEFORE, before), (_AFTER, after)):
@@ -200,7 +197,7 @@ class SpilledPanes:
                 partials = partials.withColumn(name, rest)
                 continue
             mine = self._backend.spark.createDataFrame(closed.named.rename({CLOSED: name}).to_arrow())
-            joined = partials.withColumn(SOURCE, F.expr(self._source_sql())).join(
+            joined = partials.withColumn(SOURCE, F.expr(self._kernel.source_sql)).join(
                 F.broadcast(mine), on=SOURCE, how="left"
             )
             partials = joined.drop(SOURCE).withColumn(name, F.coalesce(F.col(name), rest))

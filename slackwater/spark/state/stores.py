@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
+from slackwater.operators.total_store import ResidentTotals, TotalStore
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.progress.time import TimeDomain
@@ -17,6 +18,7 @@ from slackwater.spark.state.ordered_cells import OrderedCells
 from slackwater.spark.state.sorted_cells import SortedCells
 from slackwater.spark.state.spilled_panes import SpilledPanes
 from slackwater.spark.state.spilled_records import SpilledRecords
+from slackwater.spark.state.spilled_totals import SpilledTotals
 
 
 class SparkStores:
@@ -28,6 +30,10 @@ class SparkStores:
     def panes(self, label: str, resident: ResidentPanes, domain: TimeDomain) -> PaneStore:
         """Panes as files."""
         return SpilledPanes(label, resident, domain, self._pages)
+
+    def totals(self, label: str, resident: ResidentTotals, domain: TimeDomain) -> TotalStore:
+        """Totals as files."""
+        return SpilledTotals(label, resident, domain, self._pages)
 
     def rows(self, label: str, resident: ResidentRecords) -> RecordStore:
         """Rows as files."""

@@ -1,0 +1,30 @@
+"""The windows that rows go through on their way from a stream to the end of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slackwater.plan.node import PlanNode, answering
+from slackwater.plan.nodes import AggregateNode, WindowNode
+from slackwater.windows.spec import WindowSpec
+
+
+def answering_window(plan: PlanNode) -> WindowNode | None:
+    """The one window whose results a query gives, if early answers can be asked of it."""
+    top = answering(plan)
+    return None if top is None else top.as_window()
+
+
+def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
+    """Their windows; none where one of them has a window for each row."""
+    windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
+    return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
+
+
+def ways_of(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
+    """The windows on each way from the end of a plan to a stream."""
+    above = (*above, *filter(None, [node.as_aggregate()]))
+    if node.as_stream() is not None:
+        yield specs_of(above)
+    for below in node.inputs:
+        yield from ways_of(below, above)
