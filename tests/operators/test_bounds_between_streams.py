@@ -132,7 +132,7 @@ def test_s1_3_4_others_do_not_wait_for_bound_streams_that_are_all_silent(bounds:
         if now == 12:
             script.page(frame([[127]]), stream="b")
         answered.append(len(script.advance(0).results))
-    # Never sent: silent since the streams are read. Then b counts again, and a with it, until both are silent again.
+    # Never sent: silent since they are read. Then b counts again, and a with it, until both are silent again.
     assert answered == [0] * 10 + [10, 11] + [12] * 10 + [22, 23]
     assert script.metrics()["q/window"]["late_rows"] == 0
     assert [script.metrics()[f"source:{name}"]["idle"] for name in "abc"] == [True, True, False]
