@@ -20,6 +20,8 @@ class ShownFigures(TypedDict):
     """Rows that wait before it, as far as they are known."""
     queued_bytes: int
     """Their bytes."""
+    waiting_for_time: int
+    """Rows that it has taken, and that wait in it until time has passed them."""
     held: int
     """Pages that wait until the heartbeat reaches their rows."""
     idle_waiting: float | None
@@ -108,6 +110,7 @@ def figures(node: Node) -> Figures:
         "queued": sum(q.waiting for q in node.inputs),
         "queued_rows": rows,
         "queued_bytes": size,
+        "waiting_for_time": node.operator.waiting_for_time,
         "label": sorted(source if port == MAIN else f"{source} ({port})" for source, port in node.goes_by.streams),
         "held": sum(entry.is_page for queue in node.arcs for entry in queue.held),
         "idle_waiting": node.idle_waiting.share(node.clock.now()),

@@ -126,6 +126,11 @@ class AsofJoin(Several):
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait."""
+        return self._rows.waiting > 0
+
+    @property
+    def waiting_for_time(self) -> int:
+        """As the store knows them."""
         return self._rows.waiting
 
     def wanted(self, tick: int) -> int | None:

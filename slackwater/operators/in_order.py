@@ -98,6 +98,11 @@ class InOrder(Unary):
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait."""
+        return self._rows.waiting > 0
+
+    @property
+    def waiting_for_time(self) -> int:
+        """As the store knows them."""
         return self._rows.waiting
 
     def next_useful_time(self, tick: int) -> int | None:

@@ -165,6 +165,11 @@ class Operator(ABC):
         """Whether it holds something that only the passing of time lets out: then it sends a demand back."""
         return False
 
+    @property
+    def waiting_for_time(self) -> int:
+        """Rows that it has taken, and that only the passing of time lets out; S2 counts them in its queue."""
+        return 0
+
     def next_useful_time(self, tick: int) -> int | None:
         """The least tick above this one to which time must come on its input to let something out.
 

@@ -236,6 +236,11 @@ class RollingAggregate(Unary):
         """Whether rows wait for a heartbeat."""
         return any(lane.store.waiting for lane in self._lanes)
 
+    @property
+    def waiting_for_time(self) -> int:
+        """Those of all slack buffers."""
+        return sum(lane.store.waiting for lane in self._lanes)
+
     def next_useful_time(self, tick: int) -> int | None:
         """The time of the next row that waits in some lane."""
         times = (lane.store.next_time(tick) for lane in self._lanes)

@@ -91,6 +91,11 @@ class RowsJoin(Several):
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for the heartbeats."""
+        return self._rows.waiting > 0
+
+    @property
+    def waiting_for_time(self) -> int:
+        """As the store knows them."""
         return self._rows.waiting
 
     def next_useful_time(self, tick: int) -> int | None:

@@ -40,8 +40,9 @@ class WaitingRows(KeptRows, Protocol):
     """Rows that wait until time has passed them."""
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are rows above the last heartbeat that some were released by."""
+    def waiting(self) -> int:
+        """Rows above the last heartbeat that some were released by; of a file that has some, all."""
+        ...
 
     def next_time(self, after: int) -> int | None:
         """The time of the next row above this one, or one that is not much later."""

@@ -71,12 +71,16 @@ def _lines(figures: Mapping[str, Any]) -> tuple[str, ...]:
         time += f", inputs at {', '.join(figures['registers'])}"
     sizes = f"{figures['queued_rows']} rows, {_size(figures['queued_bytes'])}"
     waits = f"{figures['queued']} waiting ({sizes})" if figures["queued"] else ""
+    inside = f"{rows} rows wait in it for time" if (rows := figures["waiting_for_time"]) else ""
     by = f"{figures['level']}: goes by {', '.join(figures['label'])}" if _says_more(figures) else ""
     held = f"{figures['held']} pages held back" if figures["held"] else ""
     runs = f"{figures['runs']} runs in {figures['run_seconds']:.3f} s" if figures["runs"] else ""
     cost = f"{figures['cost'] * 1e6:.2f} µs a row" if figures["cost"] else ""
     chain = _chain(figures) if figures["chain"] else ""
-    return (*figures["about"].splitlines(), *(part for part in (time, by, waits, held, runs, cost, chain) if part))
+    return (
+        *figures["about"].splitlines(),
+        *(part for part in (time, by, waits, inside, held, runs, cost, chain) if part),
+    )
 
 
 def _size(size: float) -> str:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from math import inf
 
-#: The share of an operator's rows, and that of their size.
-Shares = tuple[float, float]
+#: The share of an operator's rows, that of their size, and how much more room they take up than that share of all:
+#: rows that other operators read too take up only a part of their size.
+Shares = tuple[float, float, float]
 #: All rows.
-ALL = (1.0, 1.0)
+ALL = (1.0, 1.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -24,7 +25,7 @@ class PathStep:
     label: str
     seconds: float
     taken: float
-    """Size of what comes in."""
+    """Room that is free when what comes in is done: of rows that several operators read, a part of their size."""
     left: float = 0.0
     """Size of what goes out and waits again; 0 at the end of a path."""
     then: list[PathStep] = field(default_factory=list)
@@ -49,8 +50,8 @@ class Segment:
 
     def part(self, shares: Shares) -> Segment:
         """The segment for a part of the rows that come to it."""
-        rows, size = shares
-        return self if shares == ALL else Segment(self.labels, self.seconds * rows, self.freed * size)
+        rows, size, more = shares
+        return self if shares == ALL else Segment(self.labels, self.seconds * rows, self.freed * size + more)
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,9 @@ def _descent(step: PathStep, descents: Mapping[str, _Descent]) -> _Descent:
 
 def _add(shares: dict[str, Shares], more: Mapping[str, Shares], part: Shares) -> None:
     """Rows that come to an operator on several ways are counted together."""
-    for label, (rows, size) in more.items():
-        known_rows, known_size = shares.get(label, (0.0, 0.0))
-        shares[label] = (known_rows + rows * part[0], known_size + size * part[1])
+    for label, (rows, size, room) in more.items():
+        known = shares.get(label, (0.0, 0.0, 0.0))
+        shares[label] = (known[0] + rows * part[0], known[1] + size * part[1], known[2] + room * part[1])
 
 
 def _slope(freed: float, seconds: float) -> float:

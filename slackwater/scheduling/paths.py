@@ -2,7 +2,8 @@
 
 Each stream's rows have a way of their own, from the source to the end. A join of two streams lies on both. An
 operator that several others read feeds them all, and each of them has an equal share in the room that its rows
-take; so what a page takes is counted once. Where branches of one stream meet again, rows come on each of them.
+take; so what a page takes is counted once. What each makes of them takes room of its own. Where branches of one
+stream meet again, rows come on each of them.
 """
 
 from __future__ import annotations
@@ -70,23 +71,28 @@ def ways(plan: Plan) -> dict[str, PathStep]:
     made: dict[str, PathStep] = {}
     for source in (label for label, work in plan.items() if not work.inputs):
         width = (plan[source].width or 1.0) if in_bytes else 1.0
-        steps, rows = {source: PathStep(source, 0.0, width)}, {source: 1.0}
+        steps, rows, whole = {source: PathStep(source, 0.0, width)}, {source: 1.0}, {source: width}
         for label, work in known.items():
             before = [steps[feeder] for feeder in dict.fromkeys(work.inputs) if feeder in steps]
             if before:
                 come = {step.label: rows[step.label] * rows_out(known[step.label]) for step in before}
-                sizes = {step.label: step.left / len(fed[step.label]) for step in before}
-                rows[label] = sum(come.values())
-                steps[label] = behind = PathStep(label, 0.0, sum(sizes.values()))
+                sizes = {step.label: step.left for step in before}
+                rows[label], whole[label] = sum(come.values()), sum(sizes.values())
+                room = {step.label: step.left / len(fed[step.label]) for step in before}
+                taken = sum(room.values())
+                steps[label] = behind = PathStep(label, 0.0, taken)
                 for step in before:
                     step.then.append(behind)
                 if len(before) > 1:
-                    shares = zip(come, _shares(come.values()), _shares(sizes.values()), strict=True)
-                    behind.shares = {feeder: (of_rows, of_size) for feeder, of_rows, of_size in shares}
+                    parts = zip(room, _shares(come.values()), _shares(sizes.values()), strict=True)
+                    behind.shares = {
+                        f: (of_rows, of_size, room[f] - taken * of_size) for f, of_rows, of_size in parts
+                    }
             if label in steps:
                 step = steps[label]
                 step.seconds = _cost(work) * rows[label]
-                step.left = step.taken * _size(work, in_bytes) if fed[label] else 0.0
+                # Whoever else reads the same rows, what it makes of them takes room of its own.
+                step.left = whole[label] * _size(work, in_bytes) if fed[label] else 0.0
         made[source] = steps[source]
     return made
 

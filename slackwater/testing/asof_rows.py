@@ -88,9 +88,9 @@ class AsofInProcess(SidesInProcess):
         return self._page(rows.sort(of_side(0, ID)), [pl.col(_LEFT).alias(TIME)], None, at)
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are some."""
-        return self._rows[0] is not None and self._rows[0].height > 0
+    def waiting(self) -> int:
+        """Those of the left side."""
+        return 0 if self._rows[0] is None else self._rows[0].height
 
     def next_time(self, after: int) -> int | None:
         """The next one."""

@@ -75,10 +75,10 @@ class OrderedRowsHere(SidesInProcess):
         return [page for page in pages if page is not None]
 
     @property
-    def waiting(self) -> bool:
-        """Whether rows are above the heartbeat."""
+    def waiting(self) -> int:
+        """Those above the heartbeat."""
         sides = enumerate(self._rows)
-        return any(r is not None and (r[of_side(s, TIME)] > self._released).any() for s, r in sides)
+        return sum(int((r[of_side(s, TIME)] > self._released).sum()) for s, r in sides if r is not None)
 
     def next_time(self, after: int) -> int | None:
         """The next one."""

@@ -60,9 +60,9 @@ class RowsInOrderHere:
         return None if rows is None or not rows.height else page_of_rows(rows, Origin(self._label, self._given), at)
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are some."""
-        return self._rows is not None and self._rows.height > 0
+    def waiting(self) -> int:
+        """All there are."""
+        return 0 if self._rows is None else self._rows.height
 
     def next_time(self, after: int) -> int | None:
         """The next one."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import slackwater as sw
 from experiments.lab.simulation import Case, Comes, Virtual, simulate
@@ -64,6 +66,36 @@ def test_where_branches_of_a_stream_meet_again_chain_holds_at_most_a_page_a_quer
         assert out.departed == chain.departed
         more = max(chain.at(t) - out.at(t) for t in range(0, max(chain.times), 40))
         assert more <= 100 * len(case.streams), name
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Case:
+    """A stream, and operators that read it or each other; many read the same, and branches meet again."""
+    operators, labels = list[Virtual](), ["s"]
+    for n in range(draw(st.integers(2, 7))):
+        feeders = tuple(sorted(draw(st.lists(st.sampled_from(labels), min_size=1, max_size=3, unique=True))))
+        selectivity = draw(st.sampled_from([0.1, 0.3, 0.5, 0.8, 1.0]))
+        operators.append(Virtual(f"O{n}", feeders, draw(st.integers(1, 9)), selectivity, union=len(feeders) > 1))
+        labels.append(f"O{n}")
+    return Case(("s",), tuple(operators))
+
+
+@settings(max_examples=40)
+@given(case=graphs(), gaps=st.lists(st.sampled_from([0.0, 0.2, 0.5, 5.0]), min_size=5, max_size=25))
+def test_s2_5_1_on_any_graph_chain_holds_hardly_more_than_others_at_any_instant(
+    case: Case, gaps: list[float]
+) -> None:
+    """A page for each end of the graph, as a query has one, and a page that cannot be left in the middle."""
+    page = case.work("s") * 100
+    comes = [Comes(int(at * page), "s", 100) for at in accumulate(gaps)]
+    outs = {strategy.name: simulate(case, comes, strategy) for strategy in (*RIVALS, sw.chain())}
+    chain = outs.pop("chain")
+    read = {label for of in case.operators for label in of.inputs}
+    ends = sum(of.label not in read for of in case.operators)
+    for name, out in outs.items():
+        assert out.departed == chain.departed
+        more = max(chain.at(t) - out.at(t) for t in {*chain.times, *out.times})
+        assert more <= 100 * (ends + 1), name
 
 
 def bursty(streams: tuple[str, ...], pages: int, seed: int) -> list[Comes]:

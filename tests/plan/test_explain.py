@@ -26,6 +26,7 @@ def figures(about: str, *feeds: str, **more: Any) -> dict[str, Any]:
         "queued": 0,
         "queued_rows": 0,
         "queued_bytes": 0,
+        "waiting_for_time": 0,
         "runs": 0,
         "run_seconds": 0.0,
         "cost": 0.0,

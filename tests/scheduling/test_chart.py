@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from experiments.lab.operator_work import Side, join
-from slackwater.scheduling.chart import chart, segments
-from slackwater.scheduling.paths import MOST_PATHS, PathWork, paths, remaining, ways
+from slackwater.scheduling.chart import ALL, Segment, chart, in_order, segments
+from slackwater.scheduling.paths import MOST_PATHS, PathWork, paths, readers, remaining, ways
 
 Points = list[tuple[float, float]]
 
@@ -142,6 +142,49 @@ def test_on_any_graph_all_work_and_all_room_are_charted(plan: dict[str, PathWork
     assert sum(segment.seconds for segment in found) == pytest.approx(remaining(plan)["s"])
     assert sum(segment.freed for segment in found) == pytest.approx(1.0)
     assert {label for segment in found for label in segment.labels} == set(plan)
+
+
+def test_what_two_readers_make_of_the_same_rows_takes_room_of_its_own() -> None:
+    plan = {
+        "s": PathWork((), 0.0),
+        "left": PathWork(("s",), 1.0, 0.5),
+        "right": PathWork(("s",), 1.0, 0.25),
+        "window": PathWork(("left",), 1.0),
+        "other": PathWork(("right",), 1.0),
+    }
+    (first,) = ways(plan).values()
+    # A row of the stream takes up 1, half of it for each reader; the left filter makes a half of it.
+    assert [(s.labels, s.freed) for s in segments(first)] == [
+        (("s", "right", "other"), 0.5),
+        (("left", "window"), 0.5),
+    ]
+    assert [(step.taken, step.left) for step in in_order(first)[1:3]] == [(0.5, 0.5), (0.5, 0.25)]
+
+
+def freed_by(plan: dict[str, PathWork]) -> dict[tuple[str, str], float]:
+    """Room freed, for a row of the stream, by an operator with the rows of a feeder: all ways of the row are gone."""
+    fed = readers(plan)
+    freed: dict[tuple[str, str], float] = {}
+
+    def go(label: str, size: float) -> None:
+        for behind in fed[label]:
+            left = size * (plan[behind].selectivity or 0.0) if fed[behind] else 0.0
+            freed[label, behind] = freed.get((label, behind), 0.0) + size / len(fed[label]) - left
+            go(behind, left)
+
+    go("s", 1.0)
+    return freed
+
+
+@given(graphs())
+def test_on_any_graph_an_operator_frees_with_the_rows_of_each_feeder_what_counting_them_gives(
+    plan: dict[str, PathWork],
+) -> None:
+    (first,) = ways(plan).values()
+    steps = {step.label: step for step in in_order(first)}
+    for (feeder, label), freed in freed_by(plan).items():
+        alone = Segment((label,), steps[label].seconds, steps[label].taken - steps[label].left)
+        assert alone.part(steps[label].shares.get(feeder, ALL)).freed == pytest.approx(freed)
 
 
 def test_branches_that_meet_again_have_each_their_share_in_what_follows() -> None:

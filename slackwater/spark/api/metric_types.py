@@ -187,6 +187,8 @@ class Metrics(StreamMetrics, total=False):
     """Rows that wait there, as far as they are known."""
     queued_bytes: int
     """Their bytes; files of a source that are only noted count as what they take where they are."""
+    waiting_for_time: int
+    """Rows that operators have taken, and that wait in them until time has passed them."""
     memory_bytes: int
     """Bytes of waiting pages that the session holds in Spark's memory (`Session(memory=…)`)."""
     spool_bytes: int

@@ -74,6 +74,7 @@ class RunFigures:
             "queued": sum(f["queued"] for f in mine.values()),
             "queued_rows": sum(f["queued_rows"] for f in mine.values()),
             "queued_bytes": sum(f["queued_bytes"] for f in mine.values()),
+            "waiting_for_time": sum(f["waiting_for_time"] for f in mine.values()),
             "memory_bytes": pages.room.held,
             "spool_bytes": pages.room.spooled,
             "journal_bytes": snapshot.journal_bytes,

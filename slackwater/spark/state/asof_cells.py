@@ -106,9 +106,9 @@ class AsofCells(SidesInCells):
         self._thinned = sum(file.rows for file in files)
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are some."""
-        return any(high(file) > self._released for file in self._sides[0].files)
+    def waiting(self) -> int:
+        """Those of files of the left side that reach above the heartbeat."""
+        return sum(file.rows for file in self._sides[0].files if high(file) > self._released)
 
     def next_time(self, after: int) -> int | None:
         """By what is known of the files."""

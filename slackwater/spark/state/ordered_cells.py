@@ -74,9 +74,9 @@ class OrderedCells(SidesInCells):
         return self._results([self._passed(side, MAX_TICK) for side in (0, 1)], before, MAX_TICK, at)
 
     @property
-    def waiting(self) -> bool:
-        """Whether rows are above the heartbeat."""
-        return any(high(file) > self._released for cells in self._sides for file in cells.files)
+    def waiting(self) -> int:
+        """Those of files that reach above the heartbeat."""
+        return sum(file.rows for cells in self._sides for file in cells.files if high(file) > self._released)
 
     def next_time(self, after: int) -> int | None:
         """Read off the statistics of the files."""

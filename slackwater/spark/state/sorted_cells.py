@@ -95,9 +95,9 @@ class SortedCells:
         return due, Page(Origin(self._label, self._given), rows_to_sort, at=at, arrival=unknown)
 
     @property
-    def waiting(self) -> bool:
-        """Whether there are some."""
-        return any(high(file) > self._released for file in self._cells.files)
+    def waiting(self) -> int:
+        """Those of files that reach above the heartbeat."""
+        return sum(file.rows for file in self._cells.files if high(file) > self._released)
 
     def next_time(self, after: int) -> int | None:
         """Read off the statistics of the files."""
