@@ -25,6 +25,7 @@ from slackwater.plan.step import Step
 from slackwater.plan.steps import Credible, Stamp
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.log_ends import Log
 from slackwater.progress.source_numbers import Floats
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel
@@ -61,6 +62,8 @@ class Pages:
         self._shared: dict[Origin, _ArrivalState] = {}
         self.guards: dict[str, AheadGuard] = {}
         """What judges times far ahead, by the label of a source."""
+        self.logs: dict[str, Log] = {}
+        """The logs that sources are read from and that can be asked for their ends, by the label of a source."""
         self._origins = Counter[Origin]()
         self._locations = Counter[Location]()
         self._taken: list[Page] = []

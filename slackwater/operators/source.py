@@ -7,43 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from typing import NotRequired, TypedDict
 
 from slackwater.events import decisions_of
 from slackwater.figures import Figure, Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
-from slackwater.operators.label import Label, LabelFields
+from slackwater.operators.label import Label
 from slackwater.operators.large_columns import Column, LargeColumns, columns_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.policy_port import PolicyPort, Subscription
 from slackwater.operators.prod import Prod
+from slackwater.operators.source_values import SourceValues
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.histogram import LatenessHistogram
+from slackwater.progress.log_ends import LogEnds, ReadLog
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.restorable import parted
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.time_kinds import LatentTracker, StampTracker
 from slackwater.progress.window_losses import WindowLosses
-
-
-class SourceValues(TypedDict):
-    """What a journal keeps of it, beside large columns."""
-
-    policy: str
-    policies: dict[str, dict[str, object]]
-    columns: NotRequired[list[str]]
-    counts: tuple[int, int, int, int, int]
-    guard: dict[str, object]
-    clock: tuple[int, int, int]
-    highest: int | None
-    waiting: list[int]
-    under_way: list[int]
-    lateness: list[object]
-    heard: list[tuple[LabelFields, list[object]]]
 
 
 class Source(Unary):
@@ -88,6 +73,7 @@ class Source(Unary):
         """When the last row came, by that clock; before the first row, when the stream began to be read."""
         self._highest: int | None = None
         self._lateness = LatenessHistogram()
+        self._log = ReadLog()
 
     def follow(
         self, query: str, port: str, tracker: Tracker, reader: Subscription, bound: Mapping[str, str] | None = None
@@ -186,6 +172,7 @@ class Source(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Send a page on, behind what the pages before it have taught."""
         self._learn()
+        self._log.empty = False
         for policy_port in self._ports.values():
             policy_port.idle = False
         self._say(emit)
@@ -225,10 +212,18 @@ class Source(Unary):
         self._seen = max(self._seen, now)
         for policy_port in self._ports.values():
             idle_at = self._idle_at(policy_port)
-            policy_port.idle = idle_at is not None and now >= idle_at
+            policy_port.idle = self._log.empty or (idle_at is not None and now >= idle_at)
             if policy_port.moves(now - policy_port.away(self._away), wanted):
                 policy_port.tracker.tick(now - policy_port.away(self._away))
         self._say(emit)
+        if self._highest is None or any(p.tracker.asks_log for p in self._ports.values()):
+            self._log.ask(self.pages.logs.get(self.label))
+
+    def read_to(self, ends: LogEnds) -> None:
+        """The log has said how far it has been read; the next demand finds what follows."""
+        highest = self._log.answer(ends)
+        for policy_port in self._ports.values():
+            policy_port.tracker.read_to(ends, highest)
 
     def _begin(self, now: int) -> None:
         """The stream is read: what has never sent anything counts as silent from now on."""
@@ -307,6 +302,8 @@ class Source(Unary):
                 for policy_port in self._ports.values():
                     away = policy_port.away(self._away)
                     policy_port.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
+        if before and not waiting:
+            self._log.learn(self._under_way[-1].number, self._highest)
         self._under_way = waiting
         return len(waiting) < before
 
@@ -344,6 +341,7 @@ class Source(Unary):
                 waiting=self._waiting,
                 under_way=sorted({page.number for page in self._under_way} | self._to_come_back),
                 lateness=self._lateness.state(),
+                read=self._log.last,
                 heard=[(label.to_json(), arrival.saved()) for label, arrival in self._heard],
             ),
             self._columns.tables(columns, whole),
@@ -368,6 +366,7 @@ class Source(Unary):
         self._waiting = list(values["waiting"])
         self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
+        self._log.learn(values.get("read"), self._highest)
         self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]
 
     def detach(self) -> None:
@@ -380,25 +379,22 @@ class Source(Unary):
 
     def metrics(self) -> Figures:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
-        own = self._ports[MAIN]
         figures: dict[str, Figure] = {
             "highest": self._highest,
             "heard": None if self._quiet_since == MIN_TICK else self._quiet_since + self._away,
             "pages": self._pages,
             **self._batching.metrics(),
-            "rows": self._rows,
             # A page's rows are counted by the work on it, so its run does not know them.
-            "rows_in": self._rows,
-            "rows_out": self._rows,
+            **dict.fromkeys(("rows", "rows_in", "rows_out"), self._rows),
             "missing_time": self._missing,
             "far_ahead": self._guard.rows,
-            "idle": own.idle,
+            "idle": self._ports[MAIN].idle,
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),
             "policies": {port: p.tracker.metrics() for port, p in self._ports.items()},
         }
         if any((slowest := {port: p.slowest() for port, p in self._ports.items() if p.by_source}).values()):
             figures["slowest_sources"] = slowest
-        if own.tracker.promised_by_sender:
+        if self._ports[MAIN].tracker.promised_by_sender:
             figures["ungrammatical_rows"] = self._behind
         return figures

@@ -49,6 +49,8 @@ class StreamNode(NeverEarly, PlanNode):
     """How far ahead of the clock the times of rows are believed, as written; see `read_ahead`."""
     live: bool = False
     """Whether it goes on for ever, unlike a replay: then each policy has a timeout, or needs none."""
+    partitioned: bool = False
+    """Whether its sources are partitions of a log that says how far each was read (`LogEnds`)."""
     bounds: StreamBounds | None = None
     """What bounds between streams say of it, whatever policy it is read by."""
 
@@ -63,7 +65,7 @@ class StreamNode(NeverEarly, PlanNode):
 
     def fresh_tracker(self, policy: Disorder) -> Tracker:
         """A tracker for it, by a policy and by the bounds between streams."""
-        own = policy.tracker(self.domain)
+        own = policy.tracker(self.domain).of_partitions() if self.partitioned else policy.tracker(self.domain)
         return own if self.bounds is None else self.bounds.tracker(own, self.domain)
 
     @property
@@ -80,8 +82,7 @@ class StreamNode(NeverEarly, PlanNode):
 
     def _text(self, policy: str) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
-        options = {"source": self.source, "ahead": self.ahead}.items()
-        shown = "".join(f" {name} {value}" for name, value in options if value)
+        shown = "".join(f" {k} {v}" for k, v in (("source", self.source), ("ahead", self.ahead)) if v)
         return f"stream {self.name} ({columns}) time {self.written_time} [{self.domain.value}]{policy}{shown}"
 
     def policy_text(self) -> str:
@@ -91,8 +92,7 @@ class StreamNode(NeverEarly, PlanNode):
     def used_columns(self, wanted: Wanted) -> set[str]:
         """The columns to read: what is wanted, and what gives the time, the source and punctuations."""
         hidden = [sql for sql in (self.time, self.source, self.punctuation) if sql is not None]
-        names = [name for name, _ in self.columns]
-        return used_columns(names, None if wanted is None else [*wanted, *hidden])
+        return used_columns([name for name, _ in self.columns], None if wanted is None else [*wanted, *hidden])
 
     def is_source(self, text: str) -> bool:
         """By the text of its own source."""

@@ -11,6 +11,7 @@ import numpy as np
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.log_ends import LogEnds
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, TimeDomain
@@ -57,6 +58,8 @@ class Tracker(Restorable, ABC):
     goes_on: bool = False
     #: Whether heartbeats are what the senders promised, so that a row behind one is the sender's fault.
     promised_by_sender: bool = False
+    #: Whether it needs to know how far a log of partitions has been read.
+    asks_log: bool = False
 
     @property
     @abstractmethod
@@ -95,6 +98,16 @@ class Tracker(Restorable, ABC):
 
     def hear(self, report: WindowLosses) -> None:
         """A query tells what it made of an admitted page."""
+
+    def read_to(self, ends: LogEnds, highest: int | None) -> None:
+        """The log that the stream is read from says how far it has been read.
+
+        `highest` is the largest time of all rows that had been read when it was asked.
+        """
+
+    def of_partitions(self) -> Tracker:
+        """A fresh tracker of the same policy for a stream whose sources are the partitions of a log."""
+        return self
 
     def tick(self, now: int) -> None:
         """Wall-clock time is now this."""

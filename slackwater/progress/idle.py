@@ -14,6 +14,7 @@ from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.disorder import SourceHeartbeats, Tracker
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.log_ends import LogEnds
 from slackwater.progress.time import MAX_TICK, MIN_TICK, Span, TimeDomain, is_length
 from slackwater.progress.window_losses import WindowLosses
 
@@ -45,6 +46,7 @@ class StrongerPromise(Tracker):
         self.goes_on = own.goes_on
         self.absolute_clock = own.absolute_clock
         self.promised_by_sender = own.promised_by_sender
+        self.asks_log = own.asks_log
 
     @property
     @abstractmethod
@@ -74,6 +76,14 @@ class StrongerPromise(Tracker):
 
     def hear(self, report: WindowLosses) -> None:
         self._own.hear(report)
+
+    def read_to(self, ends: LogEnds, highest: int | None) -> None:
+        self._own.read_to(ends, highest)
+
+    def of_partitions(self) -> Tracker:
+        self._own = self._own.of_partitions()
+        self.asks_log = self._own.asks_log
+        return self
 
     def tick(self, now: int) -> None:
         self._own.tick(now)

@@ -42,6 +42,9 @@ class StreamSpec:
     live: bool = False
     """Whether it goes on for ever, as a streaming DataFrame does: then its policy has the default timeout."""
 
+    partitioned: bool = False
+    """Whether its sources are the partitions of a log, such as Kafka."""
+
     ahead: Span | None = None
     """How far ahead of the clock rows are believed; one day if left out, where time is a timestamp."""
 
@@ -70,6 +73,7 @@ class StreamSpec:
             *(name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema),
             ahead=self.ahead,
             live=self.live,
+            partitioned=self.partitioned,
         )
         return node, relation
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import slackwater as sw
-from slackwater.errors import RunError, SqlError
+from slackwater.errors import RunError
 from slackwater.operators.page import Page
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import RowLocation
@@ -198,14 +198,6 @@ def test_the_options_of_a_reader_are_kept(kafka: Kafka, found: list[RowLocation 
     by = "concat(topic, ' ', size(headers) IS NULL OR size(headers) <= 0)"
     assert counts(kafka.spark, by_pattern, "timestamp", by) == {f"{topic} true": 50 for topic in topics}
     assert len(found) == 1 and found[0] is not None
-
-
-def test_columns_of_kafka_cannot_be_written_in_sql(kafka: Kafka) -> None:
-    text = (
-        f"CREATE STREAM x (a INT) FROM 'kafka' OPTIONS (kafka.bootstrap.servers = '{kafka.address}', subscribe 'x')"
-    )
-    with sw.Session(kafka.spark) as s, pytest.raises(SqlError, match="Kafka source has a fixed schema"):
-        s.sql(f"{text} TIME a DISORDER BOUNDED 5")
 
 
 def test_steps_that_would_not_give_the_same_again_are_left_to_spark(

@@ -92,6 +92,11 @@ class Broker:
         self.stop()
         raise RuntimeError(f"the broker does not start: {''.join(said)[-3000:]}")
 
+    @property
+    def process_id(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def stop(self) -> None:
         """End it."""
         self._process.kill()

@@ -9,6 +9,7 @@ from typing import ClassVar
 from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.arrival import Arrival
+from slackwater.progress.bounds.partitions import PartitionTracker
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.idle import read_idle, with_idle
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
@@ -78,3 +79,7 @@ class BoundedTracker(SilenceTracker):
         self._saw(arrival)
         if arrival.highest is not None:
             self._raise(self._highest - self._slack - 1)
+
+    def of_partitions(self) -> Tracker:
+        """Each partition by its own rows, and by what the log says of its end."""
+        return PartitionTracker(self._slack, self._timeout)

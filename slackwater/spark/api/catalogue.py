@@ -18,6 +18,7 @@ from slackwater.progress.bounds.between_streams import written_bounds
 from slackwater.spark.api.declare import check_policy, check_table
 from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow
 from slackwater.spark.ingest.replay import Replay
+from slackwater.spark.ingest.topics import Topics
 from slackwater.spark.storage.embedded import moved_to
 from slackwater.spark.storage.types import spark_schema
 
@@ -31,6 +32,8 @@ class Declaration:
     """As the user gave it: a stream of Spark runs in the user's session."""
     replay: Replay | None
     trigger: str | None
+    topics: Topics | None = None
+    """The topics that it is read from by `read_kafka`, which can leave fields of messages out."""
 
 
 class Catalogue:
@@ -56,9 +59,10 @@ class Catalogue:
     def __getitem__(self, name: str) -> Declaration:
         return self._streams[name]
 
-    def frame(self, name: str) -> DataFrame:
-        """A declared stream as the user gave it."""
-        return self._streams[name].frame
+    def frame(self, name: str, columns: Sequence[str]) -> DataFrame:
+        """A declared stream as the user gave it; of messages, only the fields among these columns."""
+        declared = self._streams[name]
+        return declared.frame if declared.topics is None else declared.topics.frame(columns)
 
     @property
     def live(self) -> list[str]:

@@ -59,6 +59,7 @@ def stream_node(
     disorder: Disorder | None,
     what: str = "time",
     ahead: Span | None = None,
+    partitioned: bool = False,
 ) -> StreamNode:
     """The node of a stream, or an error that says what to write."""
     if isinstance(time, (Internal, Latent)):
@@ -114,6 +115,7 @@ def stream_node(
         rows.schema(),
         ahead=ahead,
         live=df.isStreaming,
+        partitioned=partitioned,
     )
     check_policy(node)
     read_ahead(ahead, domain)

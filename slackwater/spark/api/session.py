@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.calls import NamesCounterparts, called
 from slackwater.dashboard import LivePage
@@ -20,31 +20,25 @@ from slackwater.engine.records import History
 from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings, check_engine, read_quantum
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
-from slackwater.plan import logical as L
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
-from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.scheduling.fifo import fifo
 from slackwater.scheduling.heartbeats import Heartbeats, operator_level
 from slackwater.scheduling.strategy import Strategy
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.available import run_available
-from slackwater.spark.api.catalogue import Catalogue, Declaration
-from slackwater.spark.api.column_sql import unwrapped
-from slackwater.spark.api.declare import check_frame, stream_node
+from slackwater.spark.api.catalogue import Catalogue
 from slackwater.spark.api.interpreter import SpeaksSql
 from slackwater.spark.api.notebook import session_html, session_line
-from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.progress_bar import bar
-from slackwater.spark.api.query import Stream
 from slackwater.spark.api.run import Run
 from slackwater.spark.api.running import Running
+from slackwater.spark.api.streams import DeclaresStreams
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.memory_budget import DISK, MEMORY, MemoryBudget, read_size
-from slackwater.spark.ingest.replay import read_replay
-from slackwater.spark.storage.embedded import embedded, moved_to, private_copy
+from slackwater.spark.storage.embedded import embedded, private_copy
 from slackwater.spark.storage.journal_files import open_journal
 from slackwater.spark.storage.shared import shared_place
 from slackwater.spark.storage.storage_dir import StorageDir
@@ -66,7 +60,7 @@ def stop_at_exit() -> None:
             _log.warning("the session could not be stopped at the end of the program: %s", error)
 
 
-class Session(SpeaksSql, NamesCounterparts):
+class Session(DeclaresStreams, SpeaksSql, NamesCounterparts):
     """The place where streams are declared and queries run, on one Spark.
 
     Args:
@@ -151,63 +145,6 @@ class Session(SpeaksSql, NamesCounterparts):
         _unstopped.add(self)
 
     # --- streams
-
-    @called(words.STREAM_ARGUMENTS, disorder=words.POLICY, page=words.LENGTH, trigger=words.LENGTH)
-    def stream(
-        self,
-        name: str,
-        df: DataFrame,
-        *,
-        time: str | Column | Internal | Latent,
-        source: str | Column | None = None,
-        disorder: Disorder | None = None,
-        arrival: str | Column | None = None,
-        page: str = "10 seconds",
-        trigger: str | None = None,
-        role: str | None = None,
-        ahead: str | None = None,
-    ) -> Stream:
-        """A declared stream, on which queries are written.
-
-        A streaming DataFrame is read live. A static one is *replayed*: its rows come again in the order of the
-        column `arrival`.
-
-        Args:
-            name: the stream's name, for SQL and for the journal.
-            df: the rows: a streaming DataFrame, or a static one together with `arrival`.
-            time: the column of application time, as Spark SQL or a Column: a timestamp, a date, or a number of at
-                most 18 digits; of a double, millionths count. Or sw.internal(): the clock's when a page is let in.
-                Or sw.latent(): the clock's when a window takes it.
-            source: the column that says who sent a row, where many send into one stream.
-            disorder: the policy that says how late rows may come. Rows that the session stamps are never late.
-            arrival: of a replay: the column that says when each row came.
-            page: of a replay: how much arrival time comes at once, as a micro-batch.
-            trigger: of a live stream: how often it is read, as in "5 seconds".
-            ahead: how far ahead of the clock the time of a row is believed, as in "5 minutes"; "never" to believe
-                all. One day if left out. A row beyond that makes nobody late: it counts as one without a time, in
-                `far_ahead` of the metrics, and goes where `late=` says. Where the stream itself is ahead of the
-                clock, its recent rows stand for the clock.
-            role: with "prods" each row asks for early answers (S5 section 3.2) of the windows that end by the
-                column `until`, or by the row's time if there is no such column. Where `until` is null, it asks for
-                all open windows. If there is a column `at` (other than the time or arrival column), it asks for
-                the windows that contain it. A column `where` restricts it to groups, a column `query` to one
-                query. In a replay a prod comes after the pages that have arrived by the end of its own.
-        """
-        if name in self._catalogue:
-            raise QueryError(f"there is already a stream {name!r}; declare each stream once")
-        check_frame(name, df)
-        clock: str | Internal | Latent = unwrapped("time", time)
-        source, arrival = unwrapped("source", source), unwrapped("arrival", arrival)
-        rows = moved_to(self._running.pages.spark, df)
-        if check_role(name, role, {"disorder": disorder, "source": source, "ahead": ahead}):
-            control = read_control(name, rows, clock, arrival)
-            declared = Declaration(control.node, df, read_replay(control.node, rows, arrival, page), trigger)
-            self._catalogue.declare(declared)
-            self._running.control(control, declared)
-        else:
-            node = stream_node(name, rows, clock, source, disorder, ahead=ahead)
-            self._catalogue.declare(Declaration(node, df, read_replay(node, rows, arrival, page), trigger))
-        return Stream(self, L.Scan(name))
 
     @called()
     def bounds(

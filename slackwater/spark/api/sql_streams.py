@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 #: Which clause a message is about, by its first word.
 _CLAUSES = {"time": "TIME", "source": "SOURCE", "arrival": "REPLAY", "page": "REPLAY", "where": "WHERE"}
+_CLAUSES |= {"read_kafka": "OPTIONS", "read_kafka:": "FROM"}
+#: Options that are arguments of `read_kafka`; Spark's words for them are understood, too.
+_OF_KAFKA = {"servers": "servers", "kafka.bootstrap.servers": "servers", "topic": "topic", "subscribe": "topic"}
+_OF_KAFKA |= {"start": "start", "startingoffsets": "start", "format": "format"}
 _CLAUSES |= {"punctuated": "DISORDER", "punctuated(": "DISORDER", "ahead": "AHEAD"}
 
 
 def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stream:
     """Declare a stream; relative paths start at the folder."""
-    frame = _frame(session, stream, folder)
+    topic = stream.format == "kafka" and stream.columns is not None and not stream.is_static
+    frame = None if topic else _frame(session, stream, folder)
     try:
+        if frame is None:
+            return _read_kafka(session, stream)
         if stream.where is not None:
             frame = FrameRelation(frame).where(stream.where).frame
         return session.stream(
@@ -46,6 +53,34 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
     except QueryError as error:
         first = str(error).replace("=", " ").replace("(", " ").split(maxsplit=1)[0]
         raise _error(stream, _CLAUSES.get(first, "FROM"), str(error)) from None
+
+
+def _read_kafka(session: Session, stream: CreateStream) -> Stream:
+    """The fields of messages are the columns; OPTIONS have the arguments of `read_kafka` and options of Spark."""
+    if stream.where is not None:
+        raise _error(stream, "WHERE", "messages are filtered in queries: write WHERE there, or in a view")
+    options = dict(stream.options)
+    own: dict[str, str] = {}
+    for name, word in _OF_KAFKA.items():
+        key = next((key for key in options if key.lower() == name), None)
+        if key is not None:
+            own[word] = options.pop(key)
+    for word, example in (("servers", "servers = 'localhost:9092'"), ("topic", "topic = 'calls'")):
+        if word not in own:
+            raise _error(stream, "FROM", f"a stream of Kafka needs OPTIONS ({example})")
+    return session.read_kafka(
+        stream.name,
+        own.pop("servers"),
+        own.pop("topic"),
+        stream.columns,
+        time=stream.time,
+        source=stream.source,
+        disorder=stream.disorder,
+        options=options,
+        trigger=stream.trigger,
+        ahead=stream.ahead,
+        **own,
+    )
 
 
 def declare_table(session: Session, table: CreateTable, folder: Path) -> None:

@@ -73,8 +73,8 @@ class SparkBackend:
         self.disk = Disk(root.files, sync)
         self.readers: dict[str, SparkSession] = {}
         """Copies of the users' sessions, which read streams by reference, by their settings."""
-        self.streams: Callable[[str], DataFrame] = self._no_stream
-        """Finds declared streams."""
+        self.streams: Callable[[str, Sequence[str]], DataFrame] = self._no_stream
+        """Finds declared streams, with at least the columns that are named."""
         self._user = user or spark
         self._shapes: dict[str, TaskLayout] = {}
         self._wide: dict[tuple[object, ...], WideFold] = {}
@@ -136,7 +136,7 @@ class SparkBackend:
         return self._wide[key]
 
     @staticmethod
-    def _no_stream(name: str) -> DataFrame:
+    def _no_stream(name: str, columns: Sequence[str]) -> DataFrame:
         raise RunError(f"there is no stream {name!r}, but rows of it wait; declare it as it was")
 
     def reader(self, stream: str) -> SparkSession:

@@ -135,10 +135,11 @@ def _frame(rows: object) -> DataFrame:
 def _referenced(location: SourceRows, backend: SparkBackend) -> LocationRows:
     reference, reader = reference_of(location), backend.reader(location.stream)
     assert reference is not None
+    names_of = [column.strip("`") for column in location.columns]
 
     def rows(some: RowLocation) -> DataFrame:
         with source_errors_explained(some):
-            read = some.read(lambda: backend.streams(location.stream), reader, backend.spark)
+            read = some.read(lambda: backend.streams(location.stream, names_of), reader, backend.spark)
             return timed(read, location.columns, location.hidden)
 
     scanned = reference.scanned and can_scan_in_one(reader)

@@ -15,12 +15,16 @@ from slackwater.engine.loop import Loop
 from slackwater.errors import RunError
 from slackwater.events import decision
 from slackwater.operators.page import Page
+from slackwater.operators.source import Source
 from slackwater.plan.nodes import StreamNode
+from slackwater.progress.log_ends import LogEnds
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.files import MOST_FILES
+from slackwater.spark.backend.locations.kafka import options_of
 from slackwater.spark.backend.locations.registry import Direct
 from slackwater.spark.backend.one_task import reader_of
 from slackwater.spark.backend.scan import arrived, by_reference
+from slackwater.spark.ingest.broker_ends import BrokerEnds
 from slackwater.spark.ingest.checkpoint import Checkpoint
 from slackwater.spark.ingest.fast_checkpoints import fast_checkpoints, own_files
 from slackwater.spark.ingest.spool import Spool
@@ -79,6 +83,8 @@ class Ingest:
         self._visible: list[str] = []
         """The same as Spark SQL, in the order of the stream."""
         self.query: StreamingQuery | None = None
+        self._ends: BrokerEnds | None = None
+        """What asks the broker how far the stream has been read; None if it is not read from Kafka."""
 
     def start(self, columns: set[str], available_now: bool = False) -> None:
         """Start, or go on in another way, from where the checkpoint stands.
@@ -92,6 +98,7 @@ class Ingest:
         self._checkpoint.tidy()
         self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
         self._direct = Direct(self._frame)
+        self._ask_broker()
         # A copy of the user's session, as the stream itself has: its settings say how the user's rows are read.
         self._backend.readers[self.node.name] = reader_of(self._frame.sparkSession, MOST_FILES)
         self._visible = [f"`{c}`" for c in self._frame.columns if c in columns]
@@ -113,6 +120,21 @@ class Ingest:
                 self.query._jsq.streamingQuery().awaitInitialization(20_000)
             except Py4JError as error:  # a stream that fails at its start says so itself
                 decision("stream.not_awaited", error=error)
+
+    def _ask_broker(self) -> None:
+        """Let the source ask how far it has read, where a broker knows."""
+        options, offsets = options_of(self._frame), self._checkpoint.place.child("offsets")
+        if options is not None:
+            self._ends = BrokerEnds(self._frame.sparkSession, options, offsets, self._tell)
+            self._loop.executor.pages.logs[source_label(self.node.name)] = self._ends
+
+    def _tell(self, ends: LogEnds) -> None:
+        def tell() -> None:
+            node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
+            if node is not None and isinstance(node.operator, Source):
+                node.operator.read_to(ends)
+
+        self._loop.soon(tell)
 
     @property
     def active(self) -> bool:
@@ -140,6 +162,8 @@ class Ingest:
 
     def stop(self) -> None:
         """Stop after the batch that is under way."""
+        if self._ends is not None:
+            self._ends.stop()
         if self.query is not None:
             self._stopping = True
             try:

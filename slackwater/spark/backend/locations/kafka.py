@@ -197,6 +197,9 @@ class KafkaSource:
 
     steps: Steps
     options: dict[str, str] = field(repr=False)
+    """Those that a page is read with."""
+    written: dict[str, str] = field(repr=False)
+    """Those of the stream."""
 
     def read(self, ranges: Sequence[Range], reader: SparkSession) -> DataFrame:
         """The rows of one range of each partition, as Kafka gives them."""
@@ -208,6 +211,12 @@ class KafkaSource:
         asked = {"assign": assigned, "startingOffsets": starts, "endingOffsets": ends}
         said = {name: json.dumps(value) for name, value in asked.items()}
         return reader.read.format("kafka").options(**self.options, **said).load()
+
+
+def options_of(stream: DataFrame) -> dict[str, str] | None:
+    """All options of a declared stream of Kafka; None if it is none."""
+    source = _source(stream)
+    return None if source is None else source.written
 
 
 _known: WeakKeyDictionary[DataFrame, KafkaSource | None] = WeakKeyDictionary()
@@ -231,7 +240,8 @@ def _learn(stream: DataFrame) -> KafkaSource | None:
     except (Py4JError, AttributeError) as error:
         decision("stream.offsets_unknown", error=error)
         return None
-    return KafkaSource(steps, {name: value for name, value in options.items() if name.lower() not in _STREAMING})
+    kept = {name: value for name, value in options.items() if name.lower() not in _STREAMING}
+    return KafkaSource(steps, kept, options)
 
 
 class OffsetsOfBatches:
