@@ -144,7 +144,7 @@ class Board:
         if now - last >= _STATUS_EVERY:
             status, failure = query.status, query.failure
             self._status[query.name] = now, status, failure
-        top = answering_window(query.plan)
+        tops = query.plan.prodded()
         source = waits.get(Label(query.name, "sink"), "")
         streams = figures.get("streams", {})
         waited = next((name for name in streams if Label.of_source(name) == source), next(iter(streams), ""))
@@ -153,8 +153,8 @@ class Board:
             "status": status,
             "failure": failure,
             "active": query.active,
-            "can_prod": top is not None and query.active,
-            "groups": [] if top is None else list(top.kernel.keys),
+            "can_prod": bool(tops) and query.active,
+            "groups": list(tops[0].kernel.keys) if len(tops) == 1 else [],
             "waits_for": source,
             "holds": hold(status, self._watched.paused, waited, streams.get(waited, {})),
             "streams": list(streams),

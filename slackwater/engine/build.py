@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
+from slackwater.engine.prodders import marked, prodders
 from slackwater.engine.query_labels import labels_of
-from slackwater.engine.query_prodder import prodder_of
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.operators.asof_join import AsofJoin
@@ -44,7 +44,7 @@ from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.distinct import DistinctNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
-from slackwater.plan.node import PlanNode, expensive_nodes, first_aggregates, reach_of, walk
+from slackwater.plan.node import PlanNode, early_schema_of, expensive_nodes, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
     RollingNode,
@@ -104,16 +104,17 @@ class QueryBuild:
         """The aggregates that are there already, by identity."""
         self._overtaken = set[int]() if settings.sideline is None else {id(n) for n in expensive_nodes(plan)}
         """The nodes that prods overtake, by identity."""
-        self._timing, self._prodder = prodder_of(name, plan, settings)
+        self._answers = {id(node) for node in plan.answers()}
+        self._prodders, self._timings = prodders(name, plan, settings.early, self.label_of)
 
     def all(self, output: Output) -> dict[str, Label]:
-        if self._prodder is not None:
-            asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
-            self._executor.add(self._prodder, None, self._name, asks, self._settings.clock)
+        asks = "asks only when prodded" if self._settings.early is None else self._settings.early.describe()
+        for prodder in self._prodders:
+            self._executor.add(prodder, None, self._name, asks, self._settings.clock)
         clock = self.clock
         # Rows without a time have no order: they get one where order is asked for.
         stamped = self._settings.ordered and self._plan.latent
-        top = self.feed(StampNode((self._plan,)) if stamped else self._plan, ())
+        top = self.feed(marked(StampNode((self._plan,)) if stamped else self._plan), ())
         if self._settings.late is not None:
             late = Sink(Label(self._name, LATE), self._settings.late, clock)
             self._executor.add(late, [(label, LATE) for label in self._take_rows()], self._name, "late rows")
@@ -121,12 +122,12 @@ class QueryBuild:
             top = self._in_order(top, clock)
         answered = answering_window(self._plan)
         recent = None if answered is None or not answered.ends else RecentAnswers(answered.kernel.keys)
-        sink = Sink(Label(self._name, "sink"), output, clock, recent, not self._plan.gives_pairs)
+        takes_early = not self._plan.gives_pairs or early_schema_of(self._plan) is not None
+        sink = Sink(Label(self._name, "sink"), output, clock, recent, takes_early)
         self._executor.add(sink, [top], self._name, "sink")
-        if self._prodder is not None:
-            watcher = self._executor.graph.nodes[self._prodder.label]
-            for source in self._sources:
-                self._executor.graph.nodes[source].watchers.append(watcher)
+        for source in self._sources:
+            watchers = self._executor.graph.nodes[source].watchers
+            watchers += [self._executor.graph.nodes[prodder.label] for prodder in self._prodders]
         return self._labels
 
     def _take_rows(self) -> list[Label]:
@@ -306,7 +307,7 @@ class QueryBuild:
 
     def sessions(self, node: SessionNode, above: Above) -> Feed:
         """Sessions, over rows or results."""
-        late, inner = self._settings.late is not None, bool(above)
+        late, inner = self._settings.late is not None, id(node) not in self._answers
         label = self.label_of(node)
         return self.aggregate(node, above, lambda *_: SessionAggregate(label, node, self.clock, late, inner))
 
@@ -321,18 +322,18 @@ class QueryBuild:
 
     def _rolling(self, node: RollingNode, above: Above, feed: Feed) -> Operator:
         limit, late = self._settings.resident_limit, self._settings.late is not None
-        return RollingAggregate(self.label_of(node), node, self.clock, limit, late)
+        inner = id(node) not in self._answers
+        return RollingAggregate(self.label_of(node), node, self.clock, limit, late, inner)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
-        settings, label, inner = self._settings, self.label_of(node), bool(above)
+        settings, label, inner = self._settings, self.label_of(node), id(node) not in self._answers
+        timing = None if inner else self._timings[label]
         limit, late = settings.resident_limit, settings.late is not None
         asks_all = any(below.looks_ahead for below in walk(self._plan))
         if node.passes_early_rows:
-            return NestedAggregate(label, node, self.clock, limit, settings.early, self._timing, inner, asks_all)
+            return NestedAggregate(label, node, self.clock, limit, settings.early, timing, inner, asks_all)
         fold = self._shared.folds.setdefault(feed, SharedFold())
-        return WindowAggregate(
-            label, node, self.clock, limit, late, settings.early, self._timing, inner, asks_all, fold
-        )
+        return WindowAggregate(label, node, self.clock, limit, late, settings.early, timing, inner, asks_all, fold)
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""

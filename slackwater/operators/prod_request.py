@@ -12,12 +12,14 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
+from slackwater.operators.prod_stream import ProdRow, specs_of_all
 from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, aggregates_of, answering, expensive_nodes, first_aggregates, walk
-from slackwater.plan.nodes import WindowNode
+from slackwater.plan.nodes import AggregateNode, WindowNode
 from slackwater.plan.request import ProdRequest
 from slackwater.plan.ways import answering_window
 from slackwater.progress.time import TimeDomain
+from slackwater.windows.results import KIND
 from slackwater.windows.sideline import Sideline
 
 
@@ -74,14 +76,25 @@ def check_late(plan: PlanNode) -> None:
 
 def check_early(plan: PlanNode, early: Early) -> None:
     """Refuse early answers where there can be none."""
-    top = prodded_window(plan, "early=")
-    if not top.ends_known:
-        by_end = ("accuracy", "measure", "season", "at")
-        for word in (word for word in by_end if getattr(early, word) is not None):
-            raise QueryError(
-                f"early({word}=…): {top.unknown_end}; write when to ask instead, as in early(every='10 seconds')"
+    by_end = [word for word in ("accuracy", "measure", "season", "at") if getattr(early, word) is not None]
+    for top in prodded_windows(plan, "early="):
+        window = top.as_window()
+        if by_end and (window is None or not top.ends_known or plan.gives_pairs):
+            reason = (
+                "results of several windows meet in a join"
+                if plan.gives_pairs
+                else "a window for each row ends with its row"
+                if window is None
+                else window.unknown_end
             )
-        return
+            raise QueryError(
+                f"early({by_end[0]}=…): {reason}; write when to ask instead, as in early(every='10 seconds')"
+            )
+        if by_end and window is not None:
+            _check_window(window, early)
+
+
+def _check_window(top: WindowNode, early: Early) -> None:
     early.offset(top.kernel.spec, top.domain)
     if early.season is not None and top.domain is not TimeDomain.TIMESTAMP:
         raise QueryError(
@@ -123,7 +136,10 @@ def _check_season(top: WindowNode, early: Early) -> None:
 def check_sideline(plan: PlanNode) -> None:
     """Refuse a sideline where no page could wait on it."""
     if len(plan.answers()) > 1:
-        prodded_window(plan, "sideline=")
+        raise QueryError(
+            "sideline=: this query gives the results of several windows; start each as a query of its own, or put "
+            "the union before the window"
+        )
     if answering(plan) is None:
         raise QueryError(
             "sideline=: a query without windows is never prodded, so nothing is set aside; leave it out, or give "
@@ -148,46 +164,58 @@ def check_sideline(plan: PlanNode) -> None:
 
 def read_prod(plan: PlanNode, asked: ProdRequest, backend: Backend) -> Prod:
     """The prod, in ticks; `backend` tries its condition."""
-    until, where, at = asked.until, asked.where, asked.at
-    top = prodded_window(plan, "prod()")
-    if where is not None:
+    tops = prodded_windows(plan, "prod()")
+    domain = tops[0].domain
+    if asked.at is not None and asked.until is not None:
+        raise QueryError(
+            f"prod(until={asked.until!r}, at={asked.at!r}): until= is for windows that end by a time, at= for "
+            "windows that contain one; write one of them"
+        )
+    until = None if asked.until is None else _tick(domain, asked.until, "until")
+    if not all(top.ends for top in tops) and (asked.until is not None or asked.at is not None):
+        raise QueryError("prod(until=…, at=…): totals without a window have no time; leave until= and at= out")
+    row = ProdRow(until, None if asked.at is None else _tick(domain, asked.at, "at"), asked.where)
+    check_asked(plan, row, backend, "prod()")
+    return row.of(plan)
+
+
+def prodded_windows(plan: PlanNode, what: str) -> list[AggregateNode]:
+    """The windows that early answers are about."""
+    tops = plan.prodded()
+    if not tops:
+        raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
+    if plan.gives_pairs and KIND in (name.lower() for name in plan.schema.names):
+        raise QueryError(
+            f"{what}: early rows of a join have a column {KIND!r}, which says so; give the column of that name "
+            "another one"
+        )
+    return tops
+
+
+def check_asked(plan: PlanNode, asked: ProdRow, backend: Backend, what: str) -> None:
+    """Refuse a prod that the query cannot answer."""
+    tops = prodded_windows(plan, what)
+    if plan.gives_pairs and (asked.where is not None or asked.at is not None):
+        raise QueryError(
+            f"{what}: a query that ends with a join of results is asked for all open windows, or for those that "
+            "end by a time; leave where= and at= out, or write until="
+        )
+    if asked.where is not None:
         if plan.compares_rows:
             raise QueryError(
-                f"prod(where={where!r}): this query compares the groups of a window with one another, so it "
+                f"prod(where={asked.where!r}): this query compares the groups of a window with one another, so it "
                 "needs all of them; leave where= out"
             )
-        check_condition(top, where, backend)
-    if not top.ends and (until is not None or at is not None):
-        raise QueryError("prod(until=…, at=…): totals without a window have no time; leave until= and at= out")
-    if at is not None:
-        if until is not None:
-            raise QueryError(
-                f"prod(until={until!r}, at={at!r}): until= is for windows that end by a time, at= for windows that "
-                "contain one; write one of them"
-            )
-        if not top.ends_known:
-            raise QueryError(f"prod(at={at!r}): sessions have no fixed bounds; leave at= out, or write until=")
-        return Prod.at(_tick(top.domain, at, "at"), top.kernel.spec, where)
-    return Prod(None if until is None else _tick(top.domain, until, "until"), None, where)
+        for top in tops:
+            check_condition(top, asked.where, backend)
+    if asked.at is not None:
+        if not all(top.ends_known for top in tops):
+            raise QueryError(f"{what}: sessions have no fixed bounds; leave at= out, or write until=")
+        if len(specs_of_all(tops)) != 1:
+            raise QueryError(f"{what}: at= is for windows that all have the same range and slide; write until=")
 
 
-def prodded_window(plan: PlanNode, what: str) -> WindowNode:
-    """The windows that early answers are about."""
-    top = answering(plan)
-    if len(plan.answers()) > 1:
-        raise QueryError(
-            f"{what}: this query gives the results of several windows; ask each as a query of its own, or put the "
-            "union before the window"
-        )
-    if top is None:
-        raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
-    window = top.as_window()
-    if window is None:
-        raise QueryError(f"{what}: a window for each row is answered when the row is; give the window a slide")
-    return window
-
-
-def check_condition(plan: WindowNode, where: str, backend: Backend) -> None:
+def check_condition(plan: AggregateNode, where: str, backend: Backend) -> None:
     """Refuse a condition on anything but the group columns."""
     keys = plan.kernel.keys
     groups = pl.DataFrame(plan.schema.empty_table()).select(keys) if keys else pl.DataFrame()

@@ -6,7 +6,7 @@ It holds no time back: nobody waits for it. Prods travel behind what waits on th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypedDict
 
 from slackwater.columns import TIME
@@ -16,6 +16,9 @@ from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import AggregateNode
+from slackwater.plan.ways import specs_of
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
 from slackwater.windows.spec import WindowSpec
@@ -32,11 +35,17 @@ class ProdRow:
     at: int | None = None
     where: str | None = None
 
-    def of(self, query: str, spec: WindowSpec) -> Prod:
-        """The prod for a query with these windows."""
+    def of(self, plan: PlanNode) -> Prod:
+        """The prod for a query, which can answer it."""
         if self.at is not None:
-            return replace(Prod.at(self.at, spec, self.where), query=query)
-        return Prod(self.until, None, self.where, query=query)
+            (spec,) = specs_of_all(plan.prodded())
+            return Prod.at(self.at, spec, self.where)
+        return Prod(self.until, None, self.where)
+
+
+def specs_of_all(aggregates: Sequence[AggregateNode]) -> set[WindowSpec]:
+    """The windows of some aggregates, each once; none where one has a window for each row."""
+    return set(specs_of(tuple(aggregates)))
 
 
 #: Asks the query of this name, or all (None), and says how many it fits.

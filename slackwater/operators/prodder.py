@@ -49,11 +49,13 @@ class Prodder(Operator):
         timing: ProdTiming,
         early: Early,
         at_end: bool = False,
+        to: str | None = None,
     ) -> None:
         """`at_end`: the end of the input is an instant to prod, too."""
         super().__init__(label)
         self._at_end = at_end
-        self._query = query
+        self._query, self._to = query, to
+        """`to` is the label of the window that it times, if the query gives the results of several."""
         self._specs = specs
         """Of the aggregates that rows go through."""
         self._spec = specs[-1]
@@ -111,7 +113,7 @@ class Prodder(Operator):
             self._prodded = due
             if waits:
                 self._came = False
-                self._send(Prod(until, after, timed=True, query=self._query), emit)
+                self._send(Prod(until, after, timed=True, query=self._query, to=self._to), emit)
 
     def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
         """No window closes where there is none: what has come is answered."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import NotRequired, Protocol, TypedDict
 
@@ -53,6 +54,10 @@ class RecordStore(Protocol):
 
     def release(self, before: int, heartbeat: int, emitted_at: int) -> Payload:
         """Results of the rows above the heartbeat before and up to this one; what is needed no more goes."""
+
+    def early(self, before: int, emitted_at: int) -> Iterator[tuple[pl.DataFrame, pa.Table]]:
+        """Some of the rows that wait, and the results that they would have if time ended now. Nothing goes."""
+        ...
 
     @property
     def takes_next(self) -> bool:
@@ -121,10 +126,22 @@ def results_of(
     kernel: RollingKernel, windows: WindowBuffer, rows: pl.DataFrame, schema: pa.Schema, emitted_at: int
 ) -> pa.Table:
     """The results of rows that are released, in order."""
+    return rows_with_results(kernel, windows, rows, schema, emitted_at)[1]
+
+
+def rows_with_results(
+    kernel: RollingKernel, windows: WindowBuffer, rows: pl.DataFrame, schema: pa.Schema, emitted_at: int
+) -> tuple[pl.DataFrame, pa.Table]:
+    """The same beside the rows that end a window."""
     merged = windows.release(rows, int(rows[TIME][-1]))
     if windows.ends is not None:
         rows, merged = rows.filter(windows.ends), merged.filter(windows.ends)
-    return rolling_rows(kernel, rows, merged, schema, emitted_at)
+    return rows, rolling_rows(kernel, rows, merged, schema, emitted_at)
+
+
+def trial_of(windows: WindowBuffer, kernel: RollingKernel) -> WindowBuffer:
+    """A copy, which may take rows that are not released yet."""
+    return deepcopy(windows, {id(kernel): kernel})
 
 
 def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:
@@ -186,6 +203,14 @@ class ResidentRecords:
     def takes_next(self) -> bool:
         """In windows of rows: what comes later at that instant is behind them in the order of arrival."""
         return self.kernel.spec.rows is not None
+
+    def early(self, before: int, emitted_at: int) -> Iterator[tuple[pl.DataFrame, pa.Table]]:
+        """All in one."""
+        rows = self.slack.all()
+        if rows is not None:
+            yield rows_with_results(
+                self.kernel, trial_of(self.windows, self.kernel), in_time_order(rows), self.schema, emitted_at
+            )
 
     def release_rows(self, heartbeat: int, emitted_at: int) -> tuple[pa.Table, int] | None:
         """The same up to the last row that is released: later rows above it, and below the heartbeat, may follow.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, TypeAlias, TypedDict
 
@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import BEFORE, NO_SOURCE, SINCE, SOURCE, TIME
+from slackwater.errors import QueryError
 from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
@@ -29,6 +30,7 @@ from slackwater.operators.late_counts import SHOWN
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged, payload_rows
+from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import SPILLED, PageLateness, RecordStore, ResidentRecords
 from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
@@ -39,6 +41,7 @@ from slackwater.progress.source_numbers import Ints
 from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.progress.window_losses import RowsBySource, WindowLosses
+from slackwater.windows.per_row.rolling import early_rolling_rows
 
 #: The largest number of lanes, for each costs about 3 ms a page. A source has its own until there are more sources.
 MOST_LANES = 32
@@ -104,18 +107,21 @@ class RollingAggregate(Unary):
         clock: Clock,
         resident_limit: int = 256 * 2**20,
         route_late: bool = False,
+        inner: bool = False,
     ) -> None:
         super().__init__(label)
         self._node, self._kernel = node, node.kernel
         self._by_source = node.kernel.source is not None
         self._clock = clock
         self._limit, self._route_late = resident_limit, route_late
+        self._inner = inner
+        """Whether its results are rows of something else."""
         self._large = False
         self._lanes = [] if self._by_source else [SourceLane(self._new_store(0), by_row=False)]
         self._sources = SourceNumbers([])
         self._time = Punctuation.NONE
         self._given = 0
-        self._late_rows = self._results = self._rows = 0
+        self._late_rows = self._results = self._rows = self._early = self._refused = 0
         self._late_by_source: Counter[str] = Counter()
         self._reports: list[WindowLosses] = []
 
@@ -231,6 +237,36 @@ class RollingAggregate(Unary):
         rows = self.pages.late(page, times)
         if rows is not None:  # a filter may have dropped those without a time
             emit(rows, LATE)
+
+    def on_prod(self, prod: Prod, emit: Emit) -> None:
+        """Give the rows that wait the results that they would have if time ended now; nothing is purged."""
+        refused = prod.void
+        if not refused and (self._inner or prod.asks(self.label)):
+            try:
+                for lane in self._lanes:
+                    for rows, results in lane.store.early(lane.released, self._clock.now()):
+                        self._emit_early(rows, results, prod, emit)
+            except QueryError as error:
+                decision("prod.refused", operator=self.label, error=error)
+                self._refused += 1
+                refused = True
+        emit(replace(prod, void=refused) if self._inner else prod)
+
+    def _emit_early(self, rows: pl.DataFrame, results: pa.Table, prod: Prod, emit: Emit) -> None:
+        """Those of the windows that end in the time of the prod, and of its groups."""
+        if not self._inner:
+            after = MIN_TICK if prod.after is None else prod.after
+            asked = rows[TIME].is_between(after, MAX_TICK if prod.until is None else prod.until, closed="right")
+            rows, results = rows.filter(asked), results.filter(asked.to_arrow())
+            if prod.where is not None and rows.height:
+                met = self.pages.backend.matching(rows.select(self._kernel.keys), prod.where)
+                results = results.take(met.to_arrow())
+        if results.num_rows:
+            self._early += results.num_rows
+            self._given += 1
+            table = early_rolling_rows(self._kernel, results, self._node.schema)
+            now = self._clock.now()
+            emit(self.pages.results(self.label, self._given, table, self._node, now, prod))
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for a heartbeat."""
@@ -351,6 +387,8 @@ class RollingAggregate(Unary):
             **by_source,
             "windows": self._results,
             "results": self._results,
+            "early_results": self._early,
+            **({"prods_refused": self._refused} if self._refused else {}),
             "store": SPILLED if self._large else ResidentRecords.kind,
             **{name: size[name] for name in ("slack_rows", "window_rows", "state_bytes")},
         }

@@ -189,7 +189,7 @@ class SessionAggregate(EarlyRows):
         """Answer the open sessions it speaks of, from what has arrived. Then let it pass."""
         asked, refused = None, prod.void
         try:
-            asked = None if prod.void else self._asked(prod)
+            asked = self._asked(prod) if not prod.void and (self._inner or prod.asks(self.label)) else None
         except QueryError as error:
             decision("prod.refused", operator=self.label, error=error)
             self._refused += 1

@@ -248,9 +248,9 @@ class WindowAggregate(Unary):
         be made of; one that cannot makes the prod void, for an answer without its rows would be wrong. A condition
         that fails on the groups at hand asks for nothing.
         """
-        merged, refused = None, prod.void
+        merged, refused, mine = None, prod.void, self._inner or prod.asks(self.label)
         try:
-            merged = None if prod.void else self._asked(self._below(prod) if self._inner else prod)
+            merged = None if prod.void or not mine else self._asked(self._below(prod) if self._inner else prod)
         except (PartialsTooLarge, QueryError) as error:
             decision("prod.refused", operator=self.label, error=error)
             self._refused += 1
@@ -262,7 +262,7 @@ class WindowAggregate(Unary):
             estimated = self._estimates.early(values, now, prod.timed)
             self._early += estimated.height
             emit(self._page(early_rows(kernel, estimated, self._node.schema, now), prod))
-        if self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
+        if mine and self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
             first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
             windows = range(first + 1, last + 1)
             answered = set() if merged is None else set(merged[WINDOW].to_list())

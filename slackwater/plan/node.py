@@ -18,6 +18,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.identifiers import Wanted
 from slackwater.plan.time_columns import TimeColumns
 from slackwater.progress.time import TimeDomain
+from slackwater.windows.results import KIND
 
 if TYPE_CHECKING:
     from slackwater.plan.nodes import AggregateNode, StreamNode
@@ -151,6 +152,18 @@ class PlanNode(ABC):
         """The aggregates whose results it gives as answers, after filters, projections and unions."""
         return []
 
+    def prodded(self) -> list[AggregateNode]:
+        """The aggregates that early answers are about: its answers, or the topmost below a join of results."""
+        if not self.gives_pairs:
+            return self.answers()
+        above = [below for node in self.inputs for below in node.topmost()]
+        return list({id(aggregate): aggregate for aggregate in above}.values()) if self.passes_early_rows else []
+
+    def topmost(self) -> list[AggregateNode]:
+        """The topmost aggregates of a plan, itself included."""
+        own = self.as_aggregate()
+        return [own] if own is not None else [found for below in self.inputs for found in below.topmost()]
+
     def group_names(self, names: list[str]) -> list[str]:
         """The names of group columns in its rows, given those in its input."""
         return names
@@ -233,6 +246,16 @@ def with_streams(plan: PlanNode, names: Mapping[str, str]) -> PlanNode:
         return done[id(node)]
 
     return renamed(plan)
+
+
+def early_schema_of(plan: PlanNode) -> pa.Schema | None:
+    """The columns of early rows, with those that only they have; None if no row of a query is early.
+
+    Pairs do not say whether they are early: such rows have one column more, which does.
+    """
+    if not plan.gives_pairs or not plan.prodded():
+        return plan.early_schema
+    return plan.schema.append(pa.field(KIND, pa.string()))
 
 
 def answering(plan: PlanNode) -> AggregateNode | None:

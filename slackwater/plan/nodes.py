@@ -270,6 +270,11 @@ class AggregateNode(TimeOfInput, PlanNode):
     def window_text(self) -> str:
         """The window in the user's words."""
 
+    @property
+    def early_schema(self) -> pa.Schema:
+        """Final results have these columns except the last ones, which only early results have."""
+        return early_schema(self.schema, self.kernel)
+
     def describe(self) -> str:
         """The window, the groups and the aggregates."""
         return self._text("" if self.disorder is None else f" disorder {self.disorder.describe()}")
@@ -335,11 +340,6 @@ class WindowNode(AggregateNode):
     fill: Fill | None = None
     """The answers of windows in which a known group had no row; without it they have none."""
 
-    @property
-    def early_schema(self) -> pa.Schema:
-        """Final results have these columns except the last ones, which only early results have."""
-        return early_schema(self.schema, self.kernel)
-
     def window_text(self) -> str:
         """Range, slide and offset."""
         spec, show = self.kernel.spec, self.domain.show_span
@@ -375,7 +375,7 @@ class WindowNode(AggregateNode):
 
 
 @dataclass(frozen=True)
-class RollingNode(NeverEarly, AggregateNode):
+class RollingNode(AggregateNode):
     """Aggregates, for each row, the rows of the window that ends with it."""
 
     kernel: RollingKernel

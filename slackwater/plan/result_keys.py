@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from slackwater.plan.node import PlanNode
-from slackwater.plan.ways import answering_window
+from slackwater.plan.node import PlanNode, answering
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 
 def result_keys(plan: PlanNode) -> tuple[str, ...]:
-    """The columns of the window and the group in the results; none if there are no early answers.
+    """The columns of the window and the group in the results; none if several windows or none answer.
 
     A group column that a `select` leaves out is missing here too.
     """
-    top = answering_window(plan)
+    top = answering(plan)
     if top is None:
         return ()
     above, node = list[PlanNode](), plan

@@ -15,11 +15,8 @@ from slackwater.plan.time_columns import TimeColumns, common
 
 
 @dataclass(frozen=True)
-class UnionNode(TimeOfInput, NeverEarly, PlanNode):
-    """The rows of all inputs, which have the same columns and the same kind of time.
-
-    A union of results that ends a query is not prodded, so it has no early rows.
-    """
+class UnionNode(TimeOfInput, PlanNode):
+    """The rows of all inputs, which have the same columns and the same kind of time. So have their early rows."""
 
     inputs: tuple[PlanNode, ...]
     schema: pa.Schema
@@ -27,6 +24,11 @@ class UnionNode(TimeOfInput, NeverEarly, PlanNode):
     def describe(self) -> str:
         """How many inputs there are."""
         return f"union of {len(self.inputs)}"
+
+    @property
+    def early_schema(self) -> pa.Schema | None:
+        """That of all inputs."""
+        return self.inputs[0].early_schema
 
     def same_work(self) -> object:
         """Unions of the same inputs are the same."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from slackwater.errors import QueryError
 from slackwater.plan.node import PlanNode, check_domains, streams_of
 from slackwater.plan.nodes import StampNode, StepNode
 from slackwater.plan.relation import Relation, schema_of
 from slackwater.plan.select_results import Pairs, results_select
+from slackwater.plan.sql_type import sql_type
 from slackwater.plan.steps import Select
 from slackwater.plan.time_domains import check_latent
 from slackwater.plan.union_node import OrderNode, UnionNode
@@ -54,7 +57,23 @@ def united(parts: Sequence[AnalysedPlan]) -> AnalysedPlan:
         for part, own_names, types in zip(parts, own, casts, strict=True)
     ]
     same = parts[0].node.schema if inputs[0] is parts[0].node else inputs[0].schema
-    return AnalysedPlan(UnionNode(tuple(inputs), same), relation)
+    return AnalysedPlan(UnionNode(_with_same_early_rows(inputs), same), relation)
+
+
+def _with_same_early_rows(inputs: Sequence[PlanNode]) -> tuple[PlanNode, ...]:
+    """Inputs whose early rows have the same columns: what one has of a value, the others have as null."""
+    schemas = [node.early_schema for node in inputs]
+    wide = {field.name: field for schema in schemas for field in schema or ()}
+    if all(schema is None or schema.names == list(wide) for schema in schemas):
+        return tuple(inputs)
+    return tuple(_with_early_columns(node, pa.schema(wide.values())) for node in inputs)
+
+
+def _with_early_columns(node: PlanNode, wide: pa.Schema) -> PlanNode:
+    there = set() if node.early_schema is None else set(node.early_schema.names)
+    early = tuple((f.name, f"`{f.name}`" if f.name in there else f"CAST(NULL AS {sql_type(f.type)})") for f in wide)
+    final = tuple((name, f"`{name}`") for name in node.schema.names)
+    return StepNode((node,), Select(final, early), node.schema, wide)
 
 
 def in_order(rows: AnalysedPlan) -> AnalysedPlan:

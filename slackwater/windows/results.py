@@ -109,7 +109,7 @@ def row_columns(kernel: Kernel) -> list[str]:
     return [*kernel.keys, *(a.name for a in kernel.aggregates), WINDOW_START, WINDOW_END]
 
 
-def early_schema(schema: pa.Schema, kernel: PaneKernel) -> pa.Schema:
+def early_schema(schema: pa.Schema, kernel: Kernel) -> pa.Schema:
     """The columns of final results, and behind them what early ones have beside."""
     for a in kernel.aggregates:
         schema = schema.append(pa.field(seen(a.name), a.type))

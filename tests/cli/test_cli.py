@@ -127,7 +127,7 @@ def test_check_says_what_spark_finds(spark: SparkSession, job: Path) -> None:
     assert told.stderr.startswith("error: line 3, column 20: n='max(level)': there is no column 'level'")
     job.write_text(f"{REPLAY}SELECT max(sent) AS m FROM calls [ROWS 5] EMIT EARLY AT 50%")
     told = invoke("check", job)
-    assert told.stderr.startswith("error: line 3, column 1: early=: a window for each row is answered when the row")
+    assert told.stderr.startswith("error: line 3, column 1: early(at=…): a window for each row ends with its row")
 
 
 @pytest.mark.spark

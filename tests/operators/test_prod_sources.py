@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ class Asked:
     def _send(self, query: str | None, asked: prod_stream.ProdRow) -> int:
         if query not in (None, "q"):
             return 0
-        self.script.executor.prod(asked.of("q", self.script.plan.kernel.spec))
+        self.script.executor.prod(replace(asked.of(self.script.plan), query="q"))
         return 1
 
     def ask(self, number: int, *rows: dict[str, Any]) -> list[tuple[int, str]]:

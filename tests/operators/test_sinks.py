@@ -62,10 +62,11 @@ def test_early_and_final_files_are_one_table(tmp_path: Path, early_first: bool) 
     assert nulls == [("early", 0), ("final", 2)]
 
 
-def test_windows_of_each_row_have_no_early_columns(tmp_path: Path) -> None:
+def test_windows_of_each_row_have_early_columns_too(tmp_path: Path) -> None:
     made = plan(range=10)
     Script(made, sink=make_sink(tmp_path, "run", PAGES, made)).page(frame([[1, "a"]])).drain()  # type: ignore[arg-type]
-    assert pl.read_parquet(tmp_path / "*.parquet").columns == made.schema.names
+    assert made.early_schema is not None and len(made.early_schema) > len(made.schema)
+    assert pl.read_parquet(tmp_path / "*.parquet").columns == made.early_schema.names
 
 
 def test_a_function_always_gets_the_same_columns() -> None:
@@ -94,10 +95,10 @@ def test_a_wrong_prod_of_a_sinks_function_is_counted_and_told_once(
     assert script.metrics()["q/window"]["early_results"] == 0
 
 
-def test_a_window_of_each_row_cannot_be_prodded_by_its_sink() -> None:
+def test_a_window_of_each_row_is_prodded_by_its_sink() -> None:
     sink = CallableSink(lambda rows, commit_id: True, PAGES, plan(range=10))
-    play(sink, range=10)
-    assert sink.refused > 0
+    script = play(sink, range=10)
+    assert sink.refused == 0 and script.metrics()["q/window"]["early_results"] > 0
 
 
 def test_what_a_late_sinks_function_gives_back_asks_for_nothing() -> None:

@@ -147,9 +147,9 @@ def test_a_group_is_known_by_its_columns_under_any_name(select: Any, keys: tuple
     assert result_keys(made) == ("window_start", "window_end", *keys)
 
 
-def test_rows_without_windows_replace_nothing() -> None:
+def test_final_rows_replace_nothing() -> None:
     made = arrow_plan(SAMPLE, range=10, group_by=["g"], disorder=bounded(0), n="count(*)")
-    assert result_keys(made) == ()
+    assert result_keys(made) == ("window_start", "window_end", "g")
     sink = MemorySink(NO_PAGES, made.schema, result_keys(made))
     Script(made, sink=sink).page(frame([[1, "a"], [1, "a"]])).drain()  # type: ignore[arg-type]
     assert sink.table().num_rows == 2

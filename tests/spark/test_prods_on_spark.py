@@ -276,3 +276,59 @@ def test_a_condition_that_is_none_is_refused(spark: SparkSession, where: str) ->
     groups = pl.DataFrame(spark.sql(GROUPS).toArrow())
     with sw.Session(spark) as session, pytest.raises(sw.QueryError):
         session._running.pages.matching(groups, where)
+
+
+@pytest.mark.parametrize("limit", [2**28, 0])
+def test_s5_section_3_3_windows_for_each_row_answer_a_prod(spark: SparkSession, limit: int) -> None:
+    """Three rows wait: time is at 135, and those of 121, 122 and 140 have come in the last page."""
+    with sw.Session(spark, resident_limit=limit) as s:
+        run = traffic(s, readings(spark)).rolling(range="30 seconds").agg(volume="sum(volume)").start()
+        s.run_available(drain=False)
+        run.prod()
+        run.prod(until="1970-01-01 00:02:10")
+        rows = said(run.results(), "volume", "volume_seen", "volume_low")
+        assert [r for r in rows if r[0] == "early"] == [("early", 140, 36, 36, None)]
+        assert [r[1:3] for r in rows if r[0] == "final"] == [
+            (100, 40),
+            (105, 70),
+            (112, 95),
+            (121, 105),
+            (122, 106),
+        ]
+        assert run.metrics()["early_results"] == 1
+        s.run_available()
+        rows = said(run.results(), "volume")
+        assert rows[-1] == ("final", 140, 36) and len(rows) == 6
+
+
+def test_s5_section_3_3_unions_and_joins_of_results_answer_a_prod(spark: SparkSession, tmp_path: Path) -> None:
+    with sw.Session(spark) as s:
+        stream = traffic(s, readings(spark))
+        sums = stream.window("10 seconds").group_by("sensor").agg(volume="sum(volume)")
+        most = stream.window("60 seconds").group_by("sensor").agg(volume="max(volume)")
+        both = sums.select(what="'sum'", sensor="sensor", volume="volume").union(
+            most.select(what="'most'", sensor="sensor", volume="volume")
+        )
+        union = both.start(kept := KeptRows(), early=sw.early(at=1))
+        left, right = (stream.where(f"sensor = {n}").window("60 seconds").agg(v="sum(volume)") for n in (1, 2))
+        pairs = left.select(one="v").join(right.select(two="v"), on="one > two", within="1 second")
+        join = pairs.start([tmp_path / "pairs", None])
+        s.run_available(drain=False)
+        join.prod()
+        union.prod(where="sensor = 1")
+        rows = said(kept.results(), "what", "sensor", "volume_seen")
+        early = [r for r in rows if r[0] == "early"]
+        # A page of ten seconds is there when they are over: so are windows of ten seconds, and that until 120.
+        assert early == [
+            *(("early", 110, "sum", 1, 40), ("early", 110, "sum", 2, 30), ("early", 120, "sum", 2, 25)),
+            *(("early", 120, "most", 1, 40), ("early", 120, "most", 2, 30)),
+            *(("early", 130, "sum", 1, 10), ("early", 130, "sum", 2, 1), ("early", 150, "sum", 1, 0)),
+            *(("early", 150, "sum", 1, 0), ("early", 180, "most", 1, 10)),
+        ]
+        assert [r for r in rows if r[0] == "final" and r[2] == "most"] == [
+            ("final", 120, "most", 1, None),
+            ("final", 120, "most", 2, None),
+        ]
+        mine = {"one": 10, "two": 1}
+        assert join.results().to_pylist() == [{**mine, "kind": "early"}]
+        assert pq.read_table(tmp_path / "pairs").to_pylist() == [{**mine, "kind": "early"}]

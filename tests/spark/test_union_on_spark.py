@@ -228,8 +228,6 @@ REFUSED = {
     "no query": (lambda a, b: a.union("b"), "write streams or queries"),
     "columns": (lambda a, b: a.union(b.select("t")), "a has a column 'g' and b has none"),
     "types": (lambda a, b: a.select(v="g").union(b.select(v="i")), "the column 'v' is bigint and string"),
-    "early": (lambda a, b: both_results(a, b).start(early=sw.early(at=0.5)), "results of several windows"),
-    "prod": (lambda a, b: both_results(a, b).start().prod(), "results of several windows"),
     "late": (lambda a, b: both_results(a, b).start(late="out"), "several windows over streams"),
     "sideline": (lambda a, b: both_results(a, b).start(sideline=sw.sideline()), "results of several windows"),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
@@ -13,7 +13,7 @@ from slackwater.errors import QueryError
 from slackwater.events import decision
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
-from slackwater.operators.prod_request import check_condition, prodded_window
+from slackwater.operators.prod_request import check_asked
 from slackwater.operators.prod_stream import AT, QUERY, UNTIL, WHERE, ProdRow
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
@@ -114,23 +114,14 @@ def fitting(
 def _prod(control: Control, run: Run, asked: ProdRow, backend: Backend) -> Prod | None:
     """The prod for a query; None if it does not fit."""
     try:
-        top = prodded_window(run.plan, "role='prods'")
+        check_asked(run.plan, asked, backend, f"role={PRODS!r}")
     except QueryError as error:
-        decision("prod.refused", query=run.name, error=error)
+        decision("prod.refused", query=run.name, at=asked.at, where=asked.where, error=error)
         return None
     times = {UNTIL: asked.until, AT: asked.at}
-    if any(tick is not None and control.domains[name] != top.domain for name, tick in times.items()):
+    if any(tick is not None and control.domains[name] != run.plan.domain for name, tick in times.items()):
         return None
-    if asked.at is not None and not top.ends_known:
-        decision("prod.refused", query=run.name, at=asked.at, error="sessions have no fixed bounds")
-        return None
-    try:
-        if asked.where is not None:
-            check_condition(top, asked.where, backend)
-    except QueryError as error:
-        decision("prod.refused", query=run.name, where=asked.where, error=error)
-        return None
-    return asked.of(run.name, top.kernel.spec)
+    return replace(asked.of(run.plan), query=run.name)
 
 
 def _is_stamp(df: DataFrame, time: str) -> bool:

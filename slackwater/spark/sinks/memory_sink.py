@@ -64,12 +64,17 @@ class MemorySink:
     Args:
         pages: where staged rows are found.
         schema: that of final rows; None if it is not known.
-        keys: columns of the window and the group; a later early row of the same ones replaces the earlier.
+        keys: columns of the window and the group; a later early row of the same ones replaces the earlier. Without
+            keys all early rows stay.
         most_bytes: how much is kept.
     """
 
     def __init__(
-        self, pages: SparkBackend, schema: pa.Schema | None, keys: Sequence[str] = (), most_bytes: int = MOST_BYTES
+        self,
+        pages: SparkBackend,
+        schema: pa.Schema | None = None,
+        keys: Sequence[str] = (),
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._pages = pages
         self._schema = schema
@@ -130,8 +135,10 @@ class MemorySink:
         self._loose = 0
 
     def _plain(self, final: pa.Table) -> pa.Table:
-        """Final rows without the columns that only early ones have a value in."""
+        """Final rows without the columns that only early ones have a value in. Without keys they may be early."""
         if self._schema is None or not set(self._schema.names) <= set(final.schema.names):
+            return final
+        if not self._keys and final.num_columns > len(self._schema):
             return final
         return final.select(self._schema.names).cast(self._schema)
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.errors import QueryError, SinkError, did_you_mean
-from slackwater.plan.node import PlanNode
+from slackwater.plan.node import PlanNode, early_schema_of
 from slackwater.plan.result_keys import result_keys
+from slackwater.plan.ways import answering_window
 from slackwater.spark.storage.storage_dir import StorageDir
 
 #: Rows of a file that are in memory at once: some 10 to 50 MB.
@@ -38,10 +39,12 @@ class ResultColumns:
         """The columns of a query's results; None means late rows."""
         if plan is None:
             return cls()
-        if plan.early_schema is None:
+        wide = early_schema_of(plan)
+        if wide is None:
             return cls(plan.schema)
-        final = plan.schema.names
-        return cls(plan.early_schema, frozenset(plan.early_schema.names).difference(final), result_keys(plan))
+        # Several rows of a group may come at one time, and a user knows another key for them.
+        keys = () if answering_window(plan) is None else result_keys(plan)
+        return cls(wide, frozenset(wide.names).difference(plan.schema.names), keys)
 
     def check_names(self, sink: str, key: Sequence[str]) -> None:
         """Refuse a key of columns that are not there."""

@@ -17,8 +17,9 @@ from slackwater.operators.prod_request import read_prod
 from slackwater.operators.several_outputs import SeveralOutputs
 from slackwater.operators.sink import Output
 from slackwater.plan.function import check_function
-from slackwater.plan.node import PlanNode, answering
+from slackwater.plan.node import PlanNode, early_schema_of
 from slackwater.plan.request import ProdRequest
+from slackwater.plan.result_keys import result_keys
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.locations.location import source_errors_explained
 from slackwater.spark.backend.opened import reference_of
@@ -53,7 +54,7 @@ class CallableSink:
         self._pages = pages
         self._plan = plan
         """The query that may be prodded; None if it is not results that come."""
-        self._schema = None if plan is None else plan.early_schema
+        self._schema = None if plan is None else early_schema_of(plan)
         self.refused = 0
 
     def write(self, payload: Payload, commit_id: int) -> Prod | None:
@@ -124,15 +125,14 @@ def make_sink(sink: SinkLike, run: str, pages: SparkBackend, plan: PlanNode | No
 def _make_one(sink: object, run: str, pages: SparkBackend, plan: PlanNode | None) -> Output:
     columns = ResultColumns.of(plan)
     if sink is None:
-        return MemorySink(pages, None if plan is None else plan.schema, columns.keys)
+        return MemorySink(pages, *(() if plan is None else (plan.schema, result_keys(plan))))
     if isinstance(sink, (str, os.PathLike)):
         sink = Parquet(sink)
     if isinstance(sink, TableSettings):
         return TableSink(sink.table(run, pages, columns), run, pages, sink.every / 1e6)
     if callable(sink):
         check_function(sink, "a sink function", "DataFrame", "commit_id")
-        prodded = plan if plan is not None and answering(plan) is not None else None
-        return CallableSink(sink, pages, prodded)
+        return CallableSink(sink, pages, plan if plan is not None and plan.prodded() else None)
     raise QueryError(
         f"sink={sink!r}: give None, a folder, one of sw.sinks, a function (DataFrame, commit_id), or a list "
         "of these"

@@ -7,7 +7,7 @@ spill/<query>/window-3.parquet     released rows, as partials: the window buffer
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
@@ -21,7 +21,15 @@ from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload, Staged
-from slackwater.operators.record_store import SPILLED, PageLateness, ResidentRecords, elements_of, results_of
+from slackwater.operators.record_store import (
+    SPILLED,
+    PageLateness,
+    ResidentRecords,
+    elements_of,
+    results_of,
+    rows_with_results,
+    trial_of,
+)
 from slackwater.operators.slack_buffer import in_time_order
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 from slackwater.spark.state.partitioned_files import FilesValues, PartFile, PartitionedFiles
@@ -112,6 +120,14 @@ class SpilledRecords:
         self._windows.advance(heartbeat)
         self._out = self._files.pieces
         return parts.payload()
+
+    def early(self, before: int, emitted_at: int) -> Iterator[tuple[pl.DataFrame, pa.Table]]:
+        """A cell at a time."""
+        width, windows = self._width or 1, trial_of(self._windows, self._kernel)
+        for start in sorted({self._start(file) // width * width for file in self._files.files}):
+            rows = self._read(start, before, start + width - 1, width)
+            if rows.height:
+                yield rows_with_results(self._kernel, windows, rows, self._schema, emitted_at)
 
     @property
     def takes_next(self) -> bool:

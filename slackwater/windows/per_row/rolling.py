@@ -15,7 +15,16 @@ from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.progress.time import LONGEST_SPAN, Span, TimeDomain
 from slackwater.windows.kernel import Group, Kernel
-from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, WINDOW_END, WINDOW_START, in_schema
+from slackwater.windows.results import (
+    COMPLETENESS,
+    EMITTED_AT,
+    KIND,
+    WINDOW_END,
+    WINDOW_START,
+    early_schema,
+    in_schema,
+    seen,
+)
 from slackwater.windows.spec import WindowSpec
 
 
@@ -149,3 +158,13 @@ def rolling_rows(
         pl.lit(1.0).alias(COMPLETENESS),
     )
     return in_schema(results, schema)
+
+
+def early_rolling_rows(kernel: RollingKernel, results: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The same results as early ones: what has arrived, without an estimate."""
+    rows, values = results.num_rows, {seen(a.name): results[a.name] for a in kernel.aggregates}
+    values[KIND] = pa.repeat("early", rows)
+    values[COMPLETENESS] = pa.nulls(rows, pa.float64())
+    wide, there = early_schema(schema, kernel), set(results.schema.names)
+    columns = [values.get(f.name, results[f.name] if f.name in there else pa.nulls(rows, f.type)) for f in wide]
+    return pa.Table.from_arrays(columns, schema=wide)
