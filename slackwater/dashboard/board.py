@@ -20,7 +20,6 @@ from slackwater.operators.newest_rows import NEWEST
 from slackwater.operators.recent_answers import NO_ANSWERS, RECENT
 from slackwater.plan.boxes import Box
 from slackwater.plan.svg import layers
-from slackwater.plan.ways import answering_window
 
 #: Seconds between two questions to Spark for the status of a query.
 _STATUS_EVERY = 1.0

@@ -16,6 +16,7 @@ from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
 from slackwater.operators.payload import Payload
+from slackwater.operators.prod import Prod
 from slackwater.operators.slack_buffer import SlackBuffer, in_time_order
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
@@ -142,6 +143,16 @@ def rows_with_results(
 def trial_of(windows: WindowBuffer, kernel: RollingKernel) -> WindowBuffer:
     """A copy, which may take rows that are not released yet."""
     return deepcopy(windows, {id(kernel): kernel})
+
+
+def asked_of(rows: pl.DataFrame, results: pa.Table, prod: Prod, pages: Pages, kernel: RollingKernel) -> pa.Table:
+    """The results that a prod asks for, of those beside some rows: windows that end in its time, its groups."""
+    after, until = MIN_TICK if prod.after is None else prod.after, MAX_TICK if prod.until is None else prod.until
+    asked = rows[TIME].is_between(after, until, closed="right")
+    rows, results = rows.filter(asked), results.filter(asked.to_arrow())
+    if prod.where is None or not rows.height:
+        return results
+    return results.take(pages.backend.matching(rows.select(kernel.keys), prod.where).to_arrow())
 
 
 def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:

@@ -31,7 +31,7 @@ from slackwater.operators.operator import LATE, Emit, Input, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
-from slackwater.operators.record_store import SPILLED, PageLateness, RecordStore, ResidentRecords
+from slackwater.operators.record_store import SPILLED, PageLateness, RecordStore, ResidentRecords, asked_of
 from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
 from slackwater.progress.clock import Clock
@@ -245,28 +245,15 @@ class RollingAggregate(Unary):
             try:
                 for lane in self._lanes:
                     for rows, results in lane.store.early(lane.released, self._clock.now()):
-                        self._emit_early(rows, results, prod, emit)
+                        asked = results if self._inner else asked_of(rows, results, prod, self.pages, self._kernel)
+                        if asked.num_rows:
+                            self._early += asked.num_rows
+                            self._emit(early_rolling_rows(self._kernel, asked, self._node.schema), emit, prod)
             except QueryError as error:
                 decision("prod.refused", operator=self.label, error=error)
                 self._refused += 1
                 refused = True
         emit(replace(prod, void=refused) if self._inner else prod)
-
-    def _emit_early(self, rows: pl.DataFrame, results: pa.Table, prod: Prod, emit: Emit) -> None:
-        """Those of the windows that end in the time of the prod, and of its groups."""
-        if not self._inner:
-            after = MIN_TICK if prod.after is None else prod.after
-            asked = rows[TIME].is_between(after, MAX_TICK if prod.until is None else prod.until, closed="right")
-            rows, results = rows.filter(asked), results.filter(asked.to_arrow())
-            if prod.where is not None and rows.height:
-                met = self.pages.backend.matching(rows.select(self._kernel.keys), prod.where)
-                results = results.take(met.to_arrow())
-        if results.num_rows:
-            self._early += results.num_rows
-            self._given += 1
-            table = early_rolling_rows(self._kernel, results, self._node.schema)
-            now = self._clock.now()
-            emit(self.pages.results(self.label, self._given, table, self._node, now, prod))
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether rows wait for a heartbeat."""
@@ -313,11 +300,11 @@ class RollingAggregate(Unary):
         if tables:
             self._emit(pa.concat_tables(tables), emit)
 
-    def _emit(self, payload: Payload, emit: Emit) -> None:
+    def _emit(self, payload: Payload, emit: Emit, prod: Prod | None = None) -> None:
         if payload_rows(payload):
-            self._results += payload_rows(payload)
+            self._results += payload_rows(payload) if prod is None else 0
             self._given += 1
-            emit(self.pages.results(self.label, self._given, payload, self._node, self._clock.now()))
+            emit(self.pages.results(self.label, self._given, payload, self._node, self._clock.now(), prod))
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
         """How far results have come: a source that shares its lane is as far as the lane."""

@@ -70,6 +70,9 @@ class RunningTotals(Unary):
     def on_prod(self, prod: Prod, emit: Emit) -> None:
         """Answer what has changed. A prod with a condition looks groups up, and is no answer to the others."""
         payload: Payload | None = None
+        if not prod.asks(self.label):
+            emit(prod)
+            return
         try:
             payload = self._looked_up(prod.where) if prod.where is not None else self._answer()
         except (PartialsTooLarge, QueryError) as error:
