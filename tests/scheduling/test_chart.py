@@ -162,7 +162,7 @@ def test_what_two_readers_make_of_the_same_rows_takes_room_of_its_own() -> None:
 
 
 def freed_by(plan: dict[str, PathWork]) -> dict[tuple[str, str], float]:
-    """Room freed, for a row of the stream, by an operator with the rows of a feeder: all ways of the row are gone."""
+    """Room that an operator frees with the rows of a feeder, for a row of the stream: all ways of it are gone."""
     fed = readers(plan)
     freed: dict[tuple[str, str], float] = {}
 
