@@ -59,3 +59,29 @@ def test_s2_2_rows_that_wait_are_counted_after_a_restart(tmp_path: Path) -> None
     again = Script(plan(logical), journal=tmp_path)
     again.executor.resume()
     assert sum(f["waiting_for_time"] for f in again.metrics().values()) == 50
+
+
+@pytest.mark.parametrize(
+    ("query", "counts"),
+    [
+        ("rows join", [0, 1, 1, 4, 4, 9]),
+        ("windows for each row", [0, 2, 2, 4, 4, 6]),
+        ("ordered union", [0, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_s3_4_1_simultaneous_rows_come_out_at_once_where_no_time_comes_twice_in_a_stream(
+    query: str, counts: list[int]
+) -> None:
+    """With S3's registers the second row of an instant lets both go; `bounded(0)` may repeat a time, (0, 0) not."""
+    unique, repeats = (
+        Script(plan(QUERIES[query][0], dict.fromkeys("ab", policy)))
+        for policy in (sw.skew([[(0, 0)]]), sw.bounded(0))
+    )
+    came: tuple[list[int], list[int]] = ([], [])
+    for time, stream in ((1, "a"), (1, "b"), (2, "b"), (2, "a"), (3, "a"), (3, "b")):
+        for script, found in zip((unique, repeats), came, strict=True):
+            script.page(frame([[time, "a", 0, 0.0, 7]]), stream=stream)
+            found.append(len(script.results))
+    assert came[0] == counts
+    assert came[1][-1] < counts[-1] or query == "ordered union"
+    assert unique.drain().results == repeats.drain().results
