@@ -6,9 +6,9 @@ A group is forgotten with the first answer at which its heartbeat has passed its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TypedDict, cast
 
 import polars as pl
 
@@ -30,6 +30,15 @@ from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
 from slackwater.windows.sessions import TICKS
 from slackwater.windows.totals import with_last
+
+
+class RunningTotalsValues(TypedDict):
+    """What a journal keeps of it, beside the store's tables."""
+
+    store: str
+    totals: Mapping[str, object]
+    closed: int | None
+    counts: tuple[int, int]
 
 
 class RunningTotals(Unary):
@@ -110,12 +119,12 @@ class RunningTotals(Unary):
     def state(self, whole: bool) -> State:
         """Counts, how far time has come, and the store's own changes."""
         kept = self._store.state(whole)
-        kept.values = {
-            "store": self._store.kind,
-            "totals": kept.values,
-            "closed": self._closed.emitted_through,
-            "counts": [self._given, self._results],
-        }
+        kept.values = RunningTotalsValues(
+            store=self._store.kind,
+            totals=kept.values,
+            closed=self._closed.emitted_through,
+            counts=(self._given, self._results),
+        )
         news = self._closed.news(None if kept.whole else self._journaled)
         if news is not None:
             kept.tables["closed"] = news.to_arrow()
@@ -124,7 +133,7 @@ class RunningTotals(Unary):
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states; those of a store that was left for a larger one do not matter."""
-        values = states[-1].values
+        values = states[-1].read(RunningTotalsValues)
         self._given, self._results = values["counts"]
         self._closed = replace(self._closed, emitted_through=values["closed"])
         for state in states:
@@ -133,8 +142,8 @@ class RunningTotals(Unary):
         self._journaled = self._closed.named
         if values["store"] != self._store.kind:
             self._go_large()
-        mine = [s for s in states if s.values["store"] == self._store.kind]
-        self._store.restore([State(s.values["totals"], s.tables, s.whole) for s in mine])
+        mine = [s for s in states if s.read(RunningTotalsValues)["store"] == self._store.kind]
+        self._store.restore([state.at("totals") for state in mine])
 
     def settle(self) -> None:
         """Dropped files may be deleted."""

@@ -44,7 +44,9 @@ class SharedFold:
             try:
                 folded[mine.common] = pages.fold(page, mine.common)
             except PartialsTooLarge:
-                raise
+                if len(kernel.groups) == len(mine.common.groups):
+                    raise
+                return pages.fold(page, kernel)  # it has fewer groups than what it is rolled up from
             except Exception as error:
                 # One of the queries fails; the others must not fail with it.
                 decision("fold.alone", page=page.number, windows=len(mine.kernels), error=error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import polars as pl
 import pyarrow as pa
@@ -58,6 +58,12 @@ class TotalStore(Protocol):
         """Partials and bytes held."""
 
 
+class TotalsValues(TypedDict):
+    """What a journal keeps of totals in the driver, beside their partials."""
+
+    answers: int
+
+
 class ResidentTotals:
     """Totals in the driver's memory."""
 
@@ -97,11 +103,11 @@ class ResidentTotals:
 
     def state(self, whole: bool) -> State:
         """The partials that came since, or all of them."""
-        return State({"answers": self.totals.answers}, self.totals.tables(whole), whole)
+        return State(TotalsValues(answers=self.totals.answers), self.totals.tables(whole), whole)
 
     def restore(self, states: Sequence[State]) -> None:
         """Merge the journaled partials again."""
-        self.totals.load([state.tables for state in states], states[-1].values["answers"])
+        self.totals.load([state.tables for state in states], states[-1].read(TotalsValues)["answers"])
 
     def settle(self) -> None:
         """The journal, if there is one, has all that came."""

@@ -28,6 +28,7 @@ from slackwater.plan.attribute import apart
 from slackwater.plan.distinct import distinct
 from slackwater.plan.expressions import check_condition, check_of_one_row, check_over_aggregates
 from slackwater.plan.generator import exploded
+from slackwater.plan.grouping_sets import grouping_sets, refuse_grouping
 from slackwater.plan.join import joined, joined_stored
 from slackwater.plan.map_node import MapNode
 from slackwater.plan.node import PlanNode, streams_of
@@ -194,6 +195,10 @@ class Analysis:
             rows, spec = self.window(rows, query.window)
         with _in_clause("groups"):
             groups = self.groups(rows, query.groups)
+        if query.sets is not None:
+            types = [_group_type(rows.relation, group) for group in groups]
+            return grouping_sets(query, groups, types, lambda one: self.of(one, as_rows))
+        refuse_grouping(query.aggregates)
         _check_names([g.name for g in groups] + [name for name, _ in query.aggregates], "agg")
         aggregates, expressions = self._aggregates(rows.relation, query)
         relation = rows.relation

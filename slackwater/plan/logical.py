@@ -172,6 +172,8 @@ class Aggregate(Logical):
     groups: tuple[Column, ...]
     aggregates: tuple[tuple[str, Any], ...]
     """Names and Spark SQL: an aggregate, or an expression over aggregates."""
+    sets: tuple[tuple[int, ...], ...] | None = None
+    """The grouping sets, each as places of its groups; None: one set of all groups."""
 
     def written_names(self) -> list[str] | None:
         """Those of the groups, then those of the aggregates."""

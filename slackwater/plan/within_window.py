@@ -40,8 +40,8 @@ def whole_windows(rows: AnalysedPlan, what: str, of_rows: str) -> AnalysedPlan:
         raise QueryError(f"{what} works on the results of each window; keep {WINDOW_START} in the select before it")
     if len(rows.node.answers()) > 1:
         raise QueryError(
-            f"{what}: the results of several windows come at different times; put the union before the window, so "
-            "that there is one"
+            f"{what}: the results of several windows, or grouping sets, come at different times; put the union "
+            "before the window, so that there is one, or write a query for each set"
         )
     if rows.node.answers():
         raise QueryError(f"{what}: {rows.node.answers()[0].not_compared}")

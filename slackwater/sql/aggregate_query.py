@@ -12,6 +12,7 @@ from slackwater.aggregates.registry import BY_FUNCTION, known
 from slackwater.aggregates.user_text import replace_columns
 from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
+from slackwater.plan.grouping_sets import Sets
 from slackwater.sql.expression import Expression
 from slackwater.sql.items import Item
 from slackwater.sql.named_windows import NamedWindows, written_out
@@ -57,6 +58,8 @@ class Clauses:
     """Those that WINDOW gives names."""
     distinct: bool = False
     """Whether DISTINCT stands behind SELECT."""
+    sets: Sets | None = None
+    """The grouping sets, as places of the groups."""
 
 
 class WindowQuery:
@@ -72,10 +75,10 @@ class WindowQuery:
         self._source: SqlText = locations.source
         self._aggregates: list[tuple[str, Expression]] = []
         self._hidden: list[tuple[str, Expression]] = []
-        written = [g for g in clauses.groups if (g.column or "").lower() not in (WINDOW_START, WINDOW_END)]
         self._group_span = _covering(clauses.groups)
-        self._groups = [self._group(g) for g in written]
-        self._check_partition(written)
+        self._groups = [self._group(g) for g in clauses.groups]
+        self._sets = clauses.sets
+        self._check_partition(clauses.groups)
 
     def logical(self, rows: L.Logical) -> L.Logical:
         """The nodes."""
@@ -119,6 +122,7 @@ class WindowQuery:
             self._window.window,
             tuple((g.name, g.expression.text) for g in self._groups),
             tuple((name, self._named_groups(e).text) for name, e in every),
+            self._sets,
         )
         spans = {f"{name}=": e.span for name, e in every}
         return self._locations.put(

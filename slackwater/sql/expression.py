@@ -31,6 +31,7 @@ _FOLLOWED = {
     "SIDELINE": ("RATIO",),
     "LIMIT": ("ALL", *"0123456789"),
     "LATERAL": ("VIEW",),
+    "WITH": ("ROLLUP", "CUBE"),
 }
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI", "ASOF") for word in ("LEFT", "RIGHT", "FULL", "INNER")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("CROSS", "NATURAL", "SEMI", "ANTI")}

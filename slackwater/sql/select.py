@@ -19,6 +19,7 @@ from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.from_clause import read_from
+from slackwater.sql.groups import BOUNDS, read_groups, without_bounds
 from slackwater.sql.items import Item, items_of_join, read_items
 from slackwater.sql.join_query import JoinQuery
 from slackwater.sql.named_windows import read_named_windows, written_out
@@ -166,14 +167,16 @@ class SelectReader:
         window = self._window(None)
         where, subqueries = read_where(cursor) if cursor.accept("WHERE") else ([], [])
         window = self._window(window)
-        groups = self._groups() if cursor.accept("GROUP BY") else []
+        groups, sets = read_groups(cursor) if cursor.accept("GROUP BY") else ([], None)
         self._grouped = bool(groups)
         having = read_expression(cursor, "a condition") if cursor.accept("HAVING") else None
         window = self._window(window)
         named = read_named_windows(cursor)
         comparison = read_comparison(cursor)
         self._ordered = comparison is not None
-        return Clauses(items, relations, where, subqueries, groups, having, window, comparison, named, distinct)
+        return Clauses(
+            items, relations, where, subqueries, groups, having, window, comparison, named, distinct, sets
+        )
 
     def _resolved(self, clauses: Clauses) -> tuple[Clauses, L.Logical | StoredRelation]:
         """The clauses in terms of the rows, and the rows."""
@@ -188,11 +191,12 @@ class SelectReader:
         if clauses.distinct:
             groups = self._distinct(items, groups)
         window, plain = self._spark_window(self._only_window(query.window, clauses.window), groups)
+        sets = None if clauses.sets is None else without_bounds(clauses.sets, groups, plain)
         having = None if clauses.having is None else query.resolved(clauses.having, aliases=aliases)
         where = [query.resolved(condition) for condition in where]
         named, distinct = clauses.windows, clauses.distinct
         return Clauses(
-            items, relations, where, (), plain, having, window, clauses.comparison, named, distinct
+            items, relations, where, (), plain, having, window, clauses.comparison, named, distinct, sets
         ), rows
 
     def _distinct(self, items: Sequence[Item], groups: Sequence[Expression]) -> list[Expression]:
@@ -249,12 +253,6 @@ class SelectReader:
         whole = ends is None and self._cursor.token is None
         return clauses if whole and not more else None
 
-    def _groups(self) -> list[Expression]:
-        cursor = self._cursor
-        if cursor.word in ("ALL", "CUBE", "ROLLUP", "GROUPING SETS") and cursor.raw_at(1) in ("", "(", ";"):
-            raise cursor.error(f"GROUP BY {cursor.word} is not supported yet; name the columns")
-        return cursor.listed(lambda: read_expression(cursor, "a column or expression to group by"))
-
     def _window(self, before: WindowClause | None) -> WindowClause | None:
         """Read S5's WINDOW clause, or ksqlDB's, if it comes next. It may come after any clause from FROM on."""
         if (
@@ -287,7 +285,7 @@ class SelectReader:
                 raise two_windows(group.source, other)
             else:
                 window = other
-        return window, others
+        return window, [g for g in others if (g.column or "").lower() not in BOUNDS]
 
     def _refuse_rest(self) -> None:
         cursor = self._cursor

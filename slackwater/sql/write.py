@@ -12,6 +12,7 @@ from slackwater.aggregates.over import has_over
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
+from slackwater.plan.grouping_sets import Sets
 from slackwater.plan.join import kind_of
 from slackwater.progress.time import Span, TimeDomain, microseconds
 from slackwater.sql.cursor import Cursor
@@ -149,7 +150,7 @@ class _Writer:
             select,
             columns=", ".join(_column((name, text)) for name, text in (*groups, *query.aggregates)),
             window=f"{' WINDOW' * bool(select.join)} [{window_sql(query.window)}]",
-            groups=f" GROUP BY {', '.join(text for _, text in groups)}" if groups else "",
+            groups=_groups([text for _, text in groups], query.sets),
         )
 
     def _in_windows(self, query: L.InWindows) -> _Select:
@@ -233,6 +234,13 @@ _WRITERS: dict[type[L.Logical], NodeWriter] = {
     L.JoinStored: _Writer._join_stored,
     L.Aggregate: _Writer._aggregate,
 }
+
+
+def _groups(groups: list[str], sets: Sets | None) -> str:
+    """GROUP BY with what follows it."""
+    if sets is None:
+        return f" GROUP BY {', '.join(groups)}" if groups else ""
+    return f" GROUP BY GROUPING SETS ({', '.join('(' + ', '.join(groups[n] for n in s) + ')' for s in sets)})"
 
 
 def _windows_within(within: tuple[Span, Span]) -> tuple[L.Window, L.Window]:

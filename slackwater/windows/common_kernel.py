@@ -1,4 +1,8 @@
-"""Windows over the same groups share their panes: the finest that is common to them, with all their partials."""
+"""Windows over the same groups share their panes: the finest that is common to them, with all their partials.
+
+A window over some of these groups, with no other partials, is rolled up from them. So the sets of a CUBE are one
+job.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,8 @@ class KernelGroup:
             there = self.common.columns[partial]
             columns += [pl.col(t).alias(name) for t, name in zip(there, names, strict=True)]
         made = partials.select(self._pane(kernel), *kernel.keys, *columns)
-        if kernel.spec.pane == self.common.spec.pane or made.height == 0:
+        same = kernel.spec.pane == self.common.spec.pane and len(kernel.groups) == len(self.common.groups)
+        if same or made.height == 0:
             return made
         return kernel.merge(made.group_by([PANE, *kernel.keys])).select(made.columns)
 
@@ -56,16 +61,26 @@ def share(kernels: Iterable[PaneKernel]) -> list[KernelGroup]:
     >>> ten, five = (PaneKernel(WindowSpec(10, slide), (), ()) for slide in (10, 5))
     >>> [(s.common.spec.pane, len(s.kernels)) for s in share([ten, five])]
     [(5, 2)]
+    >>> a, b = Group("a", "a"), Group("b", "b")
+    >>> [len(s.kernels) for s in share(PaneKernel(WindowSpec(10, 10), some, ()) for some in [(), (a,), (b, a)])]
+    [3]
     """
     sets: list[list[PaneKernel]] = []
-    for kernel in dict.fromkeys(kernels):
+    # Those with most groups first: others are rolled up from them.
+    for kernel in sorted(dict.fromkeys(kernels), key=lambda kernel: -len(kernel.groups)):
         for mine in sets:
-            if mine[0].groups == kernel.groups and mine[0].source == kernel.source and _near([*mine, kernel]):
+            same = mine[0].groups == kernel.groups and mine[0].source == kernel.source
+            if (same or _rolls_up(mine[0], kernel)) and _near([*mine, kernel]):
                 mine.append(kernel)
                 break
         else:
             sets.append([kernel])
     return [KernelGroup(_common(mine), tuple(mine)) for mine in sets]
+
+
+def _rolls_up(fine: PaneKernel, coarse: PaneKernel) -> bool:
+    """Whether one kernel can be made from another that has more groups, and asks for nothing else."""
+    return {*coarse.groups} < {*fine.groups} and coarse.columns.keys() <= fine.columns.keys()
 
 
 def _near(kernels: Sequence[PaneKernel]) -> bool:

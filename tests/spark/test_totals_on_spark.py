@@ -93,5 +93,3 @@ def test_a_query_without_a_window_needs_to_be_asked(spark: SparkSession) -> None
             query.start()
         with pytest.raises(AttributeError, match=r"totals\(\)\.group_by\('device'\)"):
             rows.groupBy("k")
-        with pytest.raises(QueryError, match="RANGE UNBOUNDED would keep rows for good"):
-            rows.totals().join(rows.rolling(range="1 minute"), on="k")

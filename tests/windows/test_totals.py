@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -113,6 +113,7 @@ def check(rows: list[Row], wanted: list[Row], groups: tuple[str, ...]) -> None:
             assert same(row[name], other[key][name]), (key, name, row[name], other[key][name])
 
 
+@settings(max_examples=50)
 @given(
     stream=st.one_of(bounded_streams(), unbounded_streams()),
     groups=st.sampled_from([("g",), ("g", "h"), ()]),
@@ -148,6 +149,7 @@ def test_totals_are_those_of_a_recomputation(
         check(sink.rows[looked:], oracle.answer(lambda _: NEVER), groups)
 
 
+@settings(max_examples=40)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["a", "b"]), st.booleans()), max_size=25),
     cuts=st.sets(st.integers(0, 25)),
@@ -280,9 +282,9 @@ def test_refused(text: str, wrong: str) -> None:
 
 def test_settings_that_make_no_sense_are_refused() -> None:
     made = plan()
-    for settings in (None, early(at=0.5)):
+    for wanted in (None, early(at=0.5)):
         with pytest.raises(QueryError, match=r"write how often, as in start\(early=sw.early\(every="):
-            check_settings(made, settings, None)
+            check_settings(made, wanted, None)
     check_settings(made, early(every="1 second"), None)
     with pytest.raises(QueryError, match="a total without a window has no end; write when to ask"):
         check_settings(made, early(at=0.5, every="1 second"), None)

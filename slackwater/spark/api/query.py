@@ -20,6 +20,7 @@ from slackwater.plan.step import Function
 from slackwater.progress.time import Span
 from slackwater.spark.api import counterparts as words
 from slackwater.spark.api.column_sql import On, keys_of, named_aggregates, pairs_of, text_of
+from slackwater.spark.api.grouping_words import GroupedBy
 from slackwater.spark.api.journal_queries import OnChange
 from slackwater.spark.api.notebook import query_html, query_line
 from slackwater.spark.api.ordering import ResultOrder
@@ -296,24 +297,13 @@ class Stream(Query):
 
 
 @dataclass(frozen=True)
-class Windowed(NamesCounterparts):
+class Windowed(GroupedBy, NamesCounterparts):
     """A stream cut into windows, perhaps grouped; `agg` makes it a query."""
 
     session: Session
     _logical: L.Aggregate
 
     _known_as, _words = "window", words.WINDOWED
-
-    @called()
-    def group_by(self, *columns: str | Column, **named: str | Column) -> Windowed:
-        """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
-        grouped = replace(self._logical, groups=(*self._logical.groups, *pairs_of("group_by", columns, named)))
-        analysis = self.session._analysis
-        rows, _ = analysis.window(analysis.rows_of(grouped.inputs[0]), grouped.window)
-        analysis.groups(rows, grouped.groups)
-        return Windowed(self.session, grouped)
-
-    groupBy = group_by
 
     @called()
     def join(self, other: Query | Windowed, on: On = None, how: str = "inner") -> Query:

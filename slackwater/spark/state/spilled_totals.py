@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import polars as pl
 from py4j.protocol import Py4JJavaError
@@ -27,7 +27,7 @@ from slackwater.operators.total_store import ResidentTotals
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.kept_rows import closed as closed_rows
 from slackwater.spark.backend.staging import stage, too_large
-from slackwater.spark.state.partitioned_files import PartFile, PartitionedFiles
+from slackwater.spark.state.partitioned_files import FilesValues, PartFile, PartitionedFiles
 from slackwater.spark.storage.storage_dir import file_name
 from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 _MANY = 8
 _ONLY_ONE = 0
 """The folder of merged pieces: there is no pane to tell apart."""
+
+
+class SpilledTotalsValues(TypedDict):
+    """What a journal keeps of them."""
+
+    files: FilesValues
+    answered: int
 
 
 class SpilledTotals:
@@ -191,12 +198,13 @@ class SpilledTotals:
 
     def state(self, whole: bool) -> State:
         """Which files there are."""
-        return State({"files": self._files.state(), "answered": self._answered}, whole=whole)
+        return State(SpilledTotalsValues(files=self._files.state(), answered=self._answered), whole=whole)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue with the journaled files."""
-        self._files.restore(states[-1].values["files"])
-        self._answered = states[-1].values["answered"]
+        values = states[-1].read(SpilledTotalsValues)
+        self._files.restore(values["files"])
+        self._answered = values["answered"]
 
     def settle(self) -> None:
         """Delete the files that were dropped."""
