@@ -180,6 +180,17 @@ def test_windows_over_the_sets(stream: Stream, stops: set[int]) -> None:
         assert (row["rows_"], row["sets_"]) == (len(sets) * inside.height, len(sets))
 
 
+def test_early_answers_and_totals_of_sets() -> None:
+    for window, emit in ((" [RANGE 10, SLIDE 10]", "EARLY EVERY"), ("", "EVERY")):
+        text = f"SELECT g, count(*) AS n FROM s{window} GROUP BY ROLLUP (g) EMIT {emit} 10 SECONDS"
+        script = Script.from_sql(text, {"s": ("t BIGINT, g STRING", bounded(0))})
+        script.page([{"t": 1, "g": "a"}, {"t": 2, "g": "b"}, {"t": 2, "g": "b"}]).advance(10_000_000)
+        early = sorted((row["n"], str(row["g"]), row["kind"]) for row in script.advance(10_000_000).new_rows())
+        assert list(dict.fromkeys(early)) == [(1, "a", "early"), (2, "b", "early"), (3, "None", "early")]
+        kinds = {row["kind"] for row in script.drain().new_rows()}
+        assert kinds == ({"final"} if window else set())
+
+
 def test_one_job_folds_all_sets() -> None:
     script = Script(plan(L.Window(10, 10), cube([[0], [1]])))
     fold, asked = script.executor.pages.fold, list[tuple[str, ...]]()
