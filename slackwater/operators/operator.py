@@ -235,8 +235,8 @@ class Operator(ABC):
         """Wall-clock time is now this: an operator that `watches_clock` may say something."""
         return None
 
-    def resume(self, now: int) -> None:
-        """The process is back after a stop or a crash, at this instant of the wall clock."""
+    def resume(self, now: int, since: int | None = None) -> None:
+        """The clock has jumped to now: the process is back after a stop or a crash, or a history is over."""
         return None
 
     @property

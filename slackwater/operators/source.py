@@ -242,10 +242,10 @@ class Source(Unary):
         busy = self._quiet_since == MIN_TICK or self._under_way or self._waiting
         return None if busy else self._quiet_since + self._away
 
-    def resume(self, now: int) -> None:
+    def resume(self, now: int, since: int | None = None) -> None:
         """The process is back: what it was away for does not count as silence."""
-        if self._seen > MIN_TICK:
-            self._away += max(0, now - self._seen)
+        if (since := max(self._seen, MIN_TICK if since is None else since)) > MIN_TICK:
+            self._away += max(0, now - since)
         self._seen = max(self._seen, now)
 
     def on_report(self, report: WindowLosses) -> None:

@@ -17,7 +17,7 @@ from slackwater.sql.values import read_length
 #: Formats that are folders of files. The second kind has the columns in its files.
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 _SELF_DESCRIBING = ("avro", "orc", "parquet")
-_CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER", "AHEAD")
+_CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER", "AHEAD", "HISTORY")
 #: Kinds of time other than a column.
 _KINDS = {"INTERNAL": internal, "LATENT": latent}
 _TABLE_CLAUSES = ("OPTIONS", "WHERE")
@@ -78,9 +78,14 @@ def _clause(cursor: Cursor, word: str, fields: dict[str, Any]) -> None:
     elif word == "AHEAD":
         what = "how far ahead of the clock rows may be, as in AHEAD 5 MINUTES or AHEAD NEVER"
         fields["ahead"] = "never" if cursor.accept("NEVER") else read_length(cursor, what)
-    elif word == "REPLAY":
+    elif word in ("REPLAY", "HISTORY"):
+        if word == "HISTORY":
+            fields["history"] = cursor.name("the name of a table, as in HISTORY archive BY received,")
         cursor.expect("BY")
-        fields["arrival"] = read_expression(cursor, "the column of arrival", (*_CLAUSES, "PAGE")).text
+        fields["arrival"] = read_expression(cursor, "the column of arrival", (*_CLAUSES, "PAGE", "SEAM")).text
+        if word == "HISTORY" and cursor.accept("SEAM"):
+            what = "the column that says where the history ends"
+            fields["seam"] = read_expression(cursor, what, (*_CLAUSES, "PAGE")).text
         if cursor.accept("PAGE"):
             fields["page"] = read_length(cursor, "how much arrives at once, as in PAGE 10 SECONDS")
     else:
@@ -114,7 +119,12 @@ def _check(cursor: Cursor, stream: CreateStream) -> None:
             raise _error(cursor, stream, "DISORDER", wrong)
     elif stream.disorder is None:
         cursor.expected(f"how late rows may come, as in {_EXAMPLES}", _CLAUSES)
-    replay = stream.arrival is not None
+    replay = stream.is_static
+    if "REPLAY" in stream.spans and stream.history is not None:
+        wrong = "a stream is replayed as a whole, or read live after its history; leave out REPLAY or HISTORY"
+        raise _error(cursor, stream, "HISTORY", wrong)
+    if stream.history is not None and stream.prods:
+        raise _error(cursor, stream, "HISTORY", "a stream of prods has no history; leave it out")
     if replay and stream.trigger is not None:
         wrong = "a replay has no trigger; leave it out, or write REPLAY BY … PAGE … to set its steps"
         raise _error(cursor, stream, "TRIGGER", wrong)

@@ -102,11 +102,15 @@ class CreateStream(CreateTable):
     ahead: str | None = None
     """How far ahead of the clock rows may be."""
     prods: bool = False
+    history: str | None = None
+    """The stored table whose rows come first; `arrival` is then that of its rows."""
+    seam: str | None = None
+    """The column that says where the history ends."""
 
     @property
     def is_static(self) -> bool:
         """A replay is."""
-        return self.arrival is not None
+        return self.arrival is not None and self.history is None
 
 
 @dataclass(frozen=True)

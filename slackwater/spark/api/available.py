@@ -29,9 +29,11 @@ def run_available(running: Running, drain: bool, progress: Progress | None, spee
     check_speed(speed, replay=any(run._play is not None for run in runs))
     running.check_complete()
     with running.interrupts.heard(_INTERRUPTED), _told(running):
-        if running.live_streams():
+        for play in [p for p in running.plays.all if p.live and any(run._play is p for run in runs)]:
+            running.histories.finish(play, running.interrupts, progress)
+        if running.live_streams() and not running.interrupts.wished:
             _run_live(running, drain)
-        for play in [p for p in running.plays.all if any(run._play is p for run in runs)]:
+        for play in [p for p in running.plays.all if not p.live and any(run._play is p for run in runs)]:
             if not running.interrupts.wished:
                 _run_play(running, play, drain, progress, speed)
         _tell_errors(runs)

@@ -36,14 +36,14 @@ def await_end(running: Running, run: Run, timeout: float | None) -> bool:
 
 def _exhausted(running: Running, run: Run) -> bool:
     """Whether all rows of a query have come: its replay has ended, or Spark's reading of what there is."""
-    if run._play is not None:
+    if run._play is not None and not (run._play.live and run._play.done):
         return run._play.done
     return all(running.readers.has_read(stream) for stream in run.streams) and not running.reads(run)
 
 
 def _check_runs(running: Running, run: Run) -> None:
     """Refuse to wait for a query that nobody runs."""
-    if running.is_working_off or running.reads(run):
+    if running.is_working_off or running.reads(run) or (run._play is not None and run._play.playing):
         return
     running.check_complete()
     why = "was started with hold=True" if run._play is None else "reads a replay"

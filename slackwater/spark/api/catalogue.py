@@ -16,6 +16,7 @@ from slackwater.plan.cross_stream import with_bounds
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.between_streams import written_bounds
 from slackwater.spark.api.declare import check_policy, check_table
+from slackwater.spark.api.plays import Reads
 from slackwater.spark.backend.relation import FrameRelation, fields_of, to_arrow
 from slackwater.spark.ingest.replay import Replay
 from slackwater.spark.ingest.topics import Topics
@@ -34,6 +35,18 @@ class Declaration:
     trigger: str | None
     topics: Topics | None = None
     """The topics that it is read from by `read_kafka`, which can leave fields of messages out."""
+
+    @property
+    def first_page(self) -> int:
+        """The number of the first page that is read live: pages of a history come before it."""
+        return 0 if self.replay is None or self.replay.last is None else self.replay.last + 1
+
+    @property
+    def reads(self) -> Reads:
+        """Where its rows come from."""
+        if self.replay is None:
+            return Reads.LIVE
+        return Reads.REPLAY if self.replay.last is None else Reads.HISTORY
 
 
 class Catalogue:
@@ -61,7 +74,7 @@ class Catalogue:
 
     def frame(self, name: str, columns: Sequence[str]) -> DataFrame:
         """A declared stream as the user gave it; of messages, only the fields among these columns."""
-        declared = self._streams[name]
+        declared = self._streams[name.partition("#")[0]]  # a source of a later play has its number behind the name
         return declared.frame if declared.topics is None else declared.topics.frame(columns)
 
     @property

@@ -181,7 +181,7 @@ class Interpreter:
         if not active:
             raise RunError("no query has been started; begin with INSERT INTO … SELECT …")
         for query in active:
-            if query._play is not None:
+            if query._play is not None and not query._play.live:
                 raise RunError(f"query {query.name!r} reads a replay, which has an end; write RUN")
         self._session._running.read_on()
         for query in active:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from slackwater.errors import RunError
 from slackwater.plan.node import PlanNode, streams_of, with_streams
@@ -28,6 +29,8 @@ class Play:
     """Whether pages are coming now."""
     done: bool = False
     """Whether all pages have come."""
+    live: bool = False
+    """Whether its pages are the history of live streams, which are read afterwards."""
 
     def name(self, stream: str) -> str:
         """The name of a stream's source in this play.
@@ -53,23 +56,23 @@ class Plays:
         self.all: tuple[Play, ...] = ()
         """Replaced, never changed: one thread may replay them while another starts a query."""
 
-    def numbered(self, number: int) -> Play:
+    def numbered(self, number: int, live: bool = False) -> Play:
         """The play that a journal knows by this number."""
         play = next((play for play in self.all if play.number == number), None)
         if play is None:
-            play = Play(number)
+            play = Play(number, live=live)
             self.all = (*self.all, play)
         return play
 
-    def next(self, taken: Iterable[int], sources: Iterable[str]) -> Play:
+    def next(self, taken: Iterable[int], sources: Iterable[str], live: bool = False) -> Play:
         """The play that has not begun yet; a new one has a number above those that a journal knows.
 
         These are the numbers of its queries' plays, and those of sources that have taken pages: a source of that
         name would pass over its first pages.
         """
-        waiting = next((play for play in self.all if not play.begun), None)
+        waiting = next((play for play in self.all if not play.begun and play.live is live), None)
         numbers = (*taken, *map(_number, sources), *(play.number for play in self.all))
-        return waiting or self.numbered(1 + max(numbers, default=0))
+        return waiting or self.numbered(1 + max(numbers, default=0), live)
 
 
 def _number(source: str) -> int:
@@ -82,12 +85,25 @@ def _number(source: str) -> int:
     return int(number) if number.isdigit() and number != source else 1
 
 
-def check_kind(replayed: Iterable[bool]) -> bool:
-    """Whether a query's streams are replayed; refuses a query over both kinds."""
-    kinds = set(replayed)
-    if len(kinds) > 1:
+class Reads(Enum):
+    """Where the rows of a stream come from."""
+
+    LIVE = "live streams"
+    REPLAY = "replays"
+    HISTORY = "streams with a history"
+
+
+def check_kind(kinds: Iterable[Reads]) -> Reads:
+    """What a query's streams are; refuses a query over several kinds."""
+    found = set(kinds)
+    if len(found) == 1:
+        return found.pop()
+    if Reads.HISTORY in found:
         raise RunError(
-            "a query reads replays or live streams, not both: a replay has a clock of its own; "
-            "read both with spark.readStream, or both as static DataFrames"
+            "a query reads streams with a history, or streams without one, not both: a history has a clock of its "
+            "own; declare the others with history=, too"
         )
-    return kinds == {True}
+    raise RunError(
+        "a query reads replays or live streams, not both: a replay has a clock of its own; "
+        "read both with spark.readStream, or both as static DataFrames"
+    )

@@ -36,8 +36,9 @@ class Readers:
         with self._changing:
             ingest = self._ingests.get(name)
             if ingest is None:
-                checkpoint, loop = self._checkpoints.child(name), self._loop
-                ingest = Ingest(declared.node, declared.frame, loop, self._pages, checkpoint, declared.trigger)
+                checkpoint, loop, trigger = self._checkpoints.child(name), self._loop, declared.trigger
+                frame, first = declared.frame, declared.first_page
+                ingest = Ingest(declared.node, frame, loop, self._pages, checkpoint, trigger, first)
                 self._ingests = {**self._ingests, name: ingest}
         self.join()  # two readers of one checkpoint are refused by Spark
         ingest.spooling |= spooling

@@ -90,7 +90,7 @@ class Run(NamesCounterparts):
         self._running.look_after_readers()
         if not self.active:
             return "stopped" if self._error is None else "failed"
-        if self._play is not None:
+        if self._play is not None and not (self._play.live and self._play.done):
             return "finished" if self._play.done else "running" if self._play.playing else "waiting"
         return "running" if self._running.reads(self) else "waiting"
 

@@ -26,8 +26,9 @@ from slackwater.plan.nodes import StreamNode
 from slackwater.progress.clock import SystemClock
 from slackwater.spark.api.catalogue import Catalogue, Declaration
 from slackwater.spark.api.controls import Controls
+from slackwater.spark.api.histories import Histories
 from slackwater.spark.api.journal_queries import JournalQueries, OnChange
-from slackwater.spark.api.plays import Play, Plays, check_kind
+from slackwater.spark.api.plays import Play, Plays, Reads, check_kind
 from slackwater.spark.api.prod_streams import Control
 from slackwater.spark.api.query import Query
 from slackwater.spark.api.readers import Readers
@@ -60,6 +61,8 @@ class Running:
         """Replaced, never changed: all threads go through it."""
         self._starting = threading.Lock()
         """Two threads may start queries."""
+        self._reading = threading.Lock()
+        """The thread of a history begins to read, too."""
         self._catalogue = catalogue
         self.pages = pages
         self._noted = JournalQueries(journal)
@@ -75,6 +78,7 @@ class Running:
         self.readers = Readers(self.loop, pages, place)
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
         self.plays = Plays()
+        self.histories = Histories(self)
         self.controls = Controls(self.loop, lambda: self.runs)
         self._inputs: Mapping[str, Declaration] = {}
         """The streams that queries read, by the names of their sources. Replaced, never changed, too."""
@@ -108,11 +112,11 @@ class Running:
             check_settings(plan, settings.early, settings.sideline, late)
             if on_change == "new" and self._noted.changed(label, plan):
                 self.forget(label)
-            replayed = check_kind(self._catalogue[s.declared].replay is not None for s in streams_of(plan))
+            reads = check_kind(self._catalogue[s.declared].reads for s in streams_of(plan))
             output = make_sink(sink, self._run_id(label), self.pages, plan)
             late_output = None if late is None else make_sink(late, f"{self._run_id(label)}-late", self.pages)
             parts, reserved = self._noted.parts(label, plan, on_change), self._noted.reserved(label)
-            play = self._play(label) if replayed else None
+            play = None if reads is Reads.LIVE else self._play(label, reads is Reads.HISTORY)
             plan = plan if play is None else play.plan(plan)
             run = Run(self, label, query, plan, play, output, late_output)
             settings = replace(
@@ -130,7 +134,7 @@ class Running:
                 self.runs = {name: other for name, other in self.runs.items() if other is not run}
                 raise
             event("query.started", query=label, streams=run.streams, plan=describe(plan))
-            if play is None and not hold:
+            if (play is None or play.live) and not hold:
                 self._open = self._open.union(run.streams)
             if not self.missing():
                 # What waits in the journal for several queries may go on only when all of them are back.
@@ -149,14 +153,14 @@ class Running:
     def _run_id(self, label: str) -> str:
         return f"{self._noted.run_id(label)}-{file_name(label)}"
 
-    def _play(self, query: str) -> Play:
+    def _play(self, query: str, live: bool) -> Play:
         """The replay that a query reads: the one it read before a restart, or one that has not begun."""
         plays = self._noted.plays
         if query in plays:
-            return self.plays.numbered(plays[query])
-        live = [source_label(name) for name in self._catalogue.live]
-        sources = [label for label in self.loop.executor.known_sources() if label not in live]
-        return self.plays.next(plays.values(), sources)
+            return self.plays.numbered(plays[query], live)
+        without = [source_label(name) for name in self._catalogue.live]
+        sources = [label for label in self.loop.executor.known_sources() if label not in without]
+        return self.plays.next(plays.values(), sources, live)
 
     def _add(self, run: Run, output: Output, settings: QuerySettings) -> None:
         """Add the query's operators; streams that were read without its columns are read anew."""
@@ -219,6 +223,8 @@ class Running:
                 play.clock.set(come_to(self.replays(play), self.loop.executor))
                 consumed = (self.loop.executor.consumed(source_label(r.node.name)) for r in self.replays(play))
                 play.begun |= any(number is not None for number in consumed)
+                if play.live and self.histories.over(play):
+                    self.histories.go_live(play)
         self.loop.release()
 
     def forget(self, name: str) -> None:
@@ -250,13 +256,22 @@ class Running:
 
     def live_streams(self) -> set[str]:
         """The live streams that active queries need."""
-        return {name for run in self.runs.values() if run.active and run._play is None for name in run.streams}
+        runs = [run for run in self.runs.values() if run.active and (run._play is None or run._play.live)]
+        return {name for run in runs if run._play is None or run._play.done for name in run.streams}
 
     def read(self, available_now: bool = False) -> list[str]:
         """Have the open streams read, or all of them for what there is now; streams of prods last."""
+        with self._reading:
+            return self._read(available_now)
+
+    def _read(self, available_now: bool) -> list[str]:
         wanted = self.live_streams()
-        self._open = frozenset() if available_now else self._open & wanted
-        names = sorted(wanted if available_now else self._open)
+        histories = {run._play: run for run in self.runs.values() if run.active and self._has_history(run)}
+        still = wanted.union(*(run.streams for run in self.runs.values() if run._play in histories))
+        self._open = frozenset() if available_now else self._open & still
+        for play in [play for play, run in histories.items() if play is not None and self._open & set(run.streams)]:
+            self.histories.begin(play)
+        names = sorted(wanted if available_now else self._open & wanted)
         for name in names:
             readers = [r for r in self.runs.values() if r.active and name in r.streams]
             columns = set().union(*(needed_columns(r.plan, r._routes_late)[name] for r in readers))
@@ -268,9 +283,15 @@ class Running:
             self.readers.read(declared, set(declared.frame.columns), False, available_now)
         return [*names, *controls]
 
+    @staticmethod
+    def _has_history(run: Run) -> bool:
+        """Whether a query has still to read the history of its streams, all or in part."""
+        return run._play is not None and run._play.live and not run._play.done
+
     def read_on(self) -> None:
         """Read all live streams as rows come, also those of queries that were started with `hold=True`."""
-        self._open = self._open | self.live_streams()
+        histories = (run.streams for run in self.runs.values() if run.active and self._has_history(run))
+        self._open = self._open.union(self.live_streams(), *histories)
         self.read()
 
     def _stop_unread(self) -> None:

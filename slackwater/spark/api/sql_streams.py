@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 #: Which clause a message is about, by its first word.
 _CLAUSES = {"time": "TIME", "source": "SOURCE", "arrival": "REPLAY", "page": "REPLAY", "where": "WHERE"}
+_CLAUSES |= {"seam": "HISTORY"}
 _CLAUSES |= {"read_kafka": "OPTIONS", "read_kafka:": "FROM"}
 #: Options that are arguments of `read_kafka`; Spark's words for them are understood, too.
 _OF_KAFKA = {"servers": "servers", "kafka.bootstrap.servers": "servers", "topic": "topic", "subscribe": "topic"}
@@ -45,6 +46,8 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
             source=stream.source,
             disorder=stream.disorder,
             arrival=stream.arrival,
+            history=_history(session, stream),
+            seam=stream.seam,
             page=stream.page or "10 seconds",
             trigger=stream.trigger,
             ahead=stream.ahead,
@@ -57,6 +60,9 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
 
 def _read_kafka(session: Session, stream: CreateStream) -> Stream:
     """The fields of messages are the columns; OPTIONS have the arguments of `read_kafka` and options of Spark."""
+    if stream.history is not None:
+        wrong = "a history needs Kafka's own columns: leave out the columns, and decode the value in a view"
+        raise _error(stream, "HISTORY", wrong)
     if stream.where is not None:
         raise _error(stream, "WHERE", "messages are filtered in queries: write WHERE there, or in a view")
     options = dict(stream.options)
@@ -81,6 +87,16 @@ def _read_kafka(session: Session, stream: CreateStream) -> Stream:
         ahead=stream.ahead,
         **own,
     )
+
+
+def _history(session: Session, stream: CreateStream) -> DataFrame | None:
+    """The stored table whose rows come first."""
+    if stream.history is None:
+        return None
+    if stream.history not in session._tables:
+        known = ", ".join(session._tables) or "none; write CREATE TABLE before"
+        raise _error(stream, "HISTORY", f"there is no table {stream.history!r}; there are {known}")
+    return session._tables[stream.history]
 
 
 def declare_table(session: Session, table: CreateTable, folder: Path) -> None:

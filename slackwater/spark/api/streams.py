@@ -20,6 +20,7 @@ from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.declare import check_frame, stream_node
 from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.query import Stream
+from slackwater.spark.ingest.history import check_history, joined
 from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.ingest.topics import PARTITION, Topics
 from slackwater.spark.storage.embedded import moved_to
@@ -40,6 +41,8 @@ class StreamOptions:
     trigger: str | None = None
     role: str | None = None
     ahead: str | None = None
+    history: DataFrame | None = None
+    seam: str | Column | None = None
 
 
 class DeclaresStreams:
@@ -59,6 +62,8 @@ class DeclaresStreams:
         trigger: str | None = None,
         role: str | None = None,
         ahead: str | None = None,
+        history: DataFrame | None = None,
+        seam: str | Column | None = None,
     ) -> Stream:
         """A declared stream, on which queries are written.
 
@@ -73,7 +78,12 @@ class DeclaresStreams:
                 Or sw.latent(): the clock's when a window takes it.
             source: the column that says who sent a row, where many send into one stream.
             disorder: the policy that says how late rows may come. Rows that the session stamps are never late.
-            arrival: of a replay: the column that says when each row came.
+            arrival: of a replay, or of a history: the column that says when each row came.
+            history: of a live stream: a static DataFrame with the same columns, whose rows come first. It is
+                replayed in the order of `arrival`, as fast as it can be; then `df` is read where the history ends.
+            seam: the column that says where: a row of `df` is left out if its value is at most the largest one that
+                the history has for its source. It must grow with every row of a source, as an offset does. Left
+                out, it is `arrival`.
             page: of a replay: how much arrival time comes at once, as a micro-batch.
             trigger: of a live stream: how often it is read, as in "5 seconds".
             ahead: how far ahead of the clock the time of a row is believed, as in "5 minutes"; "never" to believe
@@ -86,7 +96,7 @@ class DeclaresStreams:
                 the windows that contain it. A column `where` restricts it to groups, a column `query` to one
                 query. In a replay a prod comes after the pages that have arrived by the end of its own.
         """
-        how = StreamOptions(time, source, disorder, arrival, page, trigger, role, ahead)
+        how = StreamOptions(time, source, disorder, arrival, page, trigger, role, ahead, history, seam)
         return declare_stream(cast("Session", self), name, df, how)
 
     @called(words.STREAM_ARGUMENTS, disorder=words.POLICY, trigger=words.LENGTH)
@@ -160,5 +170,13 @@ def declare_stream(
         running.control(control, declared)
     else:
         node = stream_node(name, rows, clock, source, how.disorder, ahead=how.ahead, partitioned=partitioned)
-        catalogue.declare(Declaration(node, df, read_replay(node, rows, arrival, how.page), how.trigger, topics))
+        if how.history is None:
+            if how.seam is not None:
+                raise QueryError(f"stream {name!r}: seam= is for a stream with history=; leave it out")
+            replay = read_replay(node, rows, arrival, how.page)
+        else:
+            past = moved_to(running.pages.spark, check_history(name, df, how.history))
+            place, seam = session._place.child("history"), unwrapped("seam", how.seam)
+            replay, df = joined(node, df, past, arrival, how.page, seam, place)
+        catalogue.declare(Declaration(node, df, replay, how.trigger, topics))
     return Stream(session, L.Scan(name))

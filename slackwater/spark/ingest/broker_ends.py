@@ -37,13 +37,18 @@ class BrokerEnds:
         options: Mapping[str, str],
         offsets: StorageDir,
         tell: Callable[[LogEnds], None],
+        first: int = 0,
     ) -> None:
-        """`offsets` is where Spark notes up to where a batch goes; `tell` takes an answer, in the asking thread."""
+        """`offsets` is where Spark notes up to where a batch goes; `tell` takes an answer, in the asking thread.
+
+        `first` is the page of the first batch.
+        """
         self._jvm: Any = spark.sparkContext._jvm
         self._options = options
         self._offsets = offsets
         self._several = "," in next((v for k, v in options.items() if k.lower() == "subscribe"), "")
         self._tell = tell
+        self._first = first
         self._changed = threading.Condition()
         self._wanted: int | None = None
         self._answered: int | None = None
@@ -53,7 +58,7 @@ class BrokerEnds:
     def ask(self, page: int) -> None:
         """Have the broker asked, unless it was for this page."""
         with self._changed:
-            if self._stopping or page in (self._wanted, self._answered):
+            if self._stopping or page < self._first or page in (self._wanted, self._answered):
                 return
             self._wanted = page
             if self._thread is None:
@@ -128,7 +133,7 @@ class BrokerEnds:
 
     def _positions(self, page: int) -> dict[tuple[str, int], int]:
         """Up to where each partition has been read with a batch, by Spark's own note: also those without rows."""
-        with self._offsets.files.open_input_file(f"{self._offsets.path}/{page}") as note:
+        with self._offsets.files.open_input_file(f"{self._offsets.path}/{page - self._first}") as note:
             *_, last = note.read().decode().splitlines()
         return {
             (topic, int(number)): end

@@ -55,6 +55,8 @@ class Replay:
     """Spark SQL that gives the arrival in microseconds."""
     page: int
     """Length of a page in microseconds of arrival time."""
+    last: int | None = None
+    """The number of the last page, if a live stream follows; -1 if there is no page."""
 
     def cuts(self, backend: SparkBackend) -> Iterator[tuple[int, pa.Table]]:
         """Page numbers and rows, in the order of arrival; rows without an arrival come with the first page."""
@@ -165,8 +167,10 @@ def _of(replay: Replay, backend: SparkBackend) -> Iterator[Due]:
 
 def come_to(replays: Iterable[Replay], executor: Executor) -> int:
     """When the last pages came that a journal knows of."""
-    known = ((executor.consumed(source_label(r.node.name)), r.page) for r in replays)
-    return max(((number + 1) * page for number, page in known if number is not None), default=MIN_TICK)
+    taken = ((r, number) for r in replays if (number := executor.consumed(source_label(r.node.name))) is not None)
+    # Pages of a live stream that follows a history are numbered on.
+    pages = ((number if r.last is None else min(number, r.last), r.page) for r, number in taken)
+    return max(((number + 1) * page for number, page in pages), default=MIN_TICK)
 
 
 class Replayer:

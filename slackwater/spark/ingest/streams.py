@@ -63,13 +63,16 @@ class Ingest:
         backend: SparkBackend,
         checkpoint: StorageDir,
         trigger: str | None,
+        first: int = 0,
     ) -> None:
+        """`first` is the number of the page of Spark's first batch: pages of a history come before it."""
         self.node = node
         self._frame = frame
         self._loop = loop
         self._backend = backend
         self._checkpoint = Checkpoint(node.name, checkpoint, backend.root)
         self._trigger = trigger
+        self._first = first
         self._direct: Direct | None = None
         self._tuned = False
         self._fast: dict[str, str] = {}
@@ -96,7 +99,7 @@ class Ingest:
         self.columns, self._tuned, self._stopping = columns, False, False
         self._offer_spooled()
         self._checkpoint.tidy()
-        self._checkpoint.check(self._checkpoint.next_batch(), self._taken)
+        self._checkpoint.check(self._checkpoint.next_batch(), self._done)
         self._direct = Direct(self._frame)
         self._ask_broker()
         # A copy of the user's session, as the stream itself has: its settings say how the user's rows are read.
@@ -125,7 +128,7 @@ class Ingest:
         """Let the source ask how far it has read, where a broker knows."""
         options, offsets = options_of(self._frame), self._checkpoint.place.child("offsets")
         if options is not None:
-            self._ends = BrokerEnds(self._frame.sparkSession, options, offsets, self._tell)
+            self._ends = BrokerEnds(self._frame.sparkSession, options, offsets, self._tell, self._first)
             self._loop.executor.pages.logs[source_label(self.node.name)] = self._ends
 
     def _tell(self, ends: LogEnds) -> None:
@@ -187,19 +190,25 @@ class Ingest:
             own_files(frame.sparkSession, self._fast)
             tune_for_pages(frame.sparkSession)
             self._tuned = True
-        self._checkpoint.check(batch_id, self._taken)
+        self._checkpoint.check(batch_id, self._done)
         self._checkpoint.force(batch_id, self._backend.disk)
+        number = self._first + batch_id
         assert self._direct is not None
-        now, reference = self._loop.executor.clock.now(), self._direct.of(frame)
+        now, reference = self._now(), self._direct.of(frame)
         if reference is not None:
-            folder = self._spool.folder(batch_id)
-            self._put(by_reference(reference, self.node, batch_id, now, folder, self._visible))
+            folder = self._spool.folder(number)
+            self._put(by_reference(reference, self.node, number, now, folder, self._visible))
             return
-        page = arrived(frame, self.node, batch_id, now, self._visible)
+        page = arrived(frame, self.node, number, now, self._visible)
         if self.spooling:
             self._put(page)
         else:
             self._loop.admit([(source_label(self.node.name), page)])
+
+    def _now(self) -> int:
+        """The time of the source's clock: after a history it is a clock of its own."""
+        node = self._loop.executor.graph.nodes.get(source_label(self.node.name))
+        return (self._loop.executor.clock if node is None else node.clock).now()
 
     # --- the spool
 
@@ -221,12 +230,17 @@ class Ingest:
     def _offer_spooled(self) -> None:
         """Offer the pages that an earlier process left in the spool, or an earlier start of this one."""
         for page in self._spool.waiting(after=self._taken):
-            self._checkpoint.check(page.number, self._taken)
+            self._checkpoint.check(page.number - self._first, self._done)
             self._backend.check(page)
             self._offer(page)
 
     @property
+    def _done(self) -> int | None:
+        """Number of the last batch among these, as Spark counts; None if there was none."""
+        return None if self._taken is None or self._taken < self._first else self._taken - self._first
+
+    @property
     def _taken(self) -> int | None:
-        """Number of the last batch that the executor or the spool has; None if there was none."""
+        """Number of the last page that the executor or the spool has; None if there was none."""
         numbers = (self._loop.executor.consumed(source_label(self.node.name)), self._offered)
         return max((n for n in numbers if n is not None), default=None)
