@@ -239,6 +239,10 @@ class Operator(ABC):
         """The clock has jumped to now: the process is back after a stop or a crash, or a history is over."""
         return None
 
+    def open_rows(self) -> pa.Table | None:
+        """What its open windows have, as results; None: it has no windows that end by time."""
+        return None
+
     @property
     def highest(self) -> int | None:
         """The largest time that a source has seen; None if it has seen none."""

@@ -13,6 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from slackwater.columns import BEFORE, CLOSED, PANE, ROWS, SINCE, SOURCE
 from slackwater.errors import QueryError, RunError
@@ -200,6 +201,14 @@ class SessionAggregate(EarlyRows):
             emit(self._page(estimated, "early", prod))
         self._provisional = []
         emit(replace(prod, void=refused) if self._inner else prod)
+
+    def open_rows(self) -> pa.Table | None:
+        """What the open sessions have, as their results would be now."""
+        sessions, schema = self._open.with_parts([]), self._node.schema
+        if sessions is None:
+            return schema.empty_table()
+        values = self._open.values(sessions)
+        return bounded_rows(values, values[FIRST], values[LAST] + self._gap, schema, self._clock.now(), "final")
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
         """The open sessions that would end in the time that a prod asks for."""

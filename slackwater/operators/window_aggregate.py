@@ -7,13 +7,14 @@ only to a window that has been emitted for its source (D10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NotRequired, TypedDict, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from slackwater.columns import SOURCE, WINDOW
 from slackwater.errors import QueryError, RunError
@@ -24,7 +25,7 @@ from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
-from slackwater.operators.late_counts import LateCounts, LateValues
+from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.pane_store import PaneStore, ResidentPanes, windows_by_source
@@ -32,6 +33,7 @@ from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.result_parts import result_parts
 from slackwater.operators.shared_fold import SharedFold
+from slackwater.operators.window_values import WindowValues
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
@@ -45,21 +47,6 @@ from slackwater.windows.fill import KnownGroups
 from slackwater.windows.frames import frame_of
 from slackwater.windows.given import GivenWindows
 from slackwater.windows.results import early_rows, ordered_values, result_rows
-
-
-class WindowValues(TypedDict):
-    """What a journal keeps of it."""
-
-    store: str
-    panes: Mapping[str, object]
-    closed: int
-    ahead: NotRequired[list[tuple[int, int]]]
-    counts: tuple[int, int, int, int]
-    estimates: dict[str, object]
-    measured: str
-    partials: list[list[str]]
-    late: LateValues
-    filled: int
 
 
 class WindowAggregate(Unary):
@@ -268,6 +255,14 @@ class WindowAggregate(Unary):
             answered = set() if merged is None else set(merged[WINDOW].to_list())
             self._timing.asked(windows, windows if refused else answered, self._clock.now())
         emit(replace(prod, void=refused) if self._inner else prod)
+
+    def open_rows(self) -> pa.Table | None:
+        """What the open windows have, as their results would be now."""
+        kernel, merged = self._node.kernel, self._asked(Prod())
+        if merged is None:
+            return self._node.schema.empty_table()
+        values = ordered_values(kernel, close(kernel, merged, self.pages.backend.close))
+        return result_rows(kernel, values, self._node.schema, self._clock.now())
 
     def _below(self, prod: Prod) -> Prod:
         return Prod() if self._asks_all else Prod(prod.until)

@@ -220,11 +220,11 @@ class _Statements:
         return S.Explain(None, self._query_name(), format)
 
     def _show(self) -> S.Show:
-        word = self.cursor.choice(("STREAMS", "TABLES", "QUERIES", "VIEWS", "RESULTS"))
-        if word != "RESULTS":
+        word = self.cursor.choice(("STREAMS", "TABLES", "QUERIES", "VIEWS", "RESULTS", "STATE"))
+        if word not in ("RESULTS", "STATE"):
             return S.Show(word.lower())
         self.cursor.expect("OF")
-        return S.Show("results", self._query_name())
+        return S.Show(word.lower(), self._query_name())
 
     def _query_name(self) -> str:
         return self.cursor.name("the name of a query")

@@ -149,12 +149,12 @@ class Explain(ScriptStatement):
 
 @dataclass(frozen=True)
 class Show(ScriptStatement):
-    """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS` or `RESULTS OF query`."""
+    """`SHOW STREAMS`, `TABLES`, `QUERIES`, `VIEWS`, `RESULTS OF query` or `STATE OF query`."""
 
     what: str
     """What to show, in small letters."""
     query: str | None = None
-    """The query whose results to show."""
+    """The query whose results or state to show."""
 
 
 @dataclass(frozen=True)

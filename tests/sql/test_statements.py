@@ -158,6 +158,7 @@ def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:
         ("SHOW STREAMS", S.Show("streams")),
         ("show queries;", S.Show("queries")),
         ("SHOW RESULTS OF q1", S.Show("results", "q1")),
+        ("SHOW STATE OF q1", S.Show("state", "q1")),
         ("PROD q1", S.ProdStatement("q1", None, None)),
         ("PROD q1 AT 25 WHERE k = 1", S.ProdStatement("q1", None, "k = 1", 25)),
         (

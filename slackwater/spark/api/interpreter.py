@@ -190,6 +190,8 @@ class Interpreter:
     # --- tables
 
     def _show(self, show: S.Show) -> pa.Table:
+        if show.query is not None and show.what == "state":
+            return self._session.state(self._run_of(show.query).name)
         if show.query is not None:
             return self._run_of(show.query).results()
         return {"streams": self._streams, "tables": self._tables, "queries": self._queries, "views": self._views}[

@@ -11,15 +11,18 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.calls import NamesCounterparts, called
 from slackwater.dashboard import LivePage
 from slackwater.engine.enabling import Enabling, on_demand
+from slackwater.engine.query_state import query_state
 from slackwater.engine.records import History
 from slackwater.engine.settings import RESIDENT_LIMIT, EngineSettings, check_engine, read_quantum
 from slackwater.errors import QueryError, RunError
 from slackwater.events import event
+from slackwater.operators.backend import PartialsTooLarge
 from slackwater.plan.analyse import Analysis
 from slackwater.progress.bounds.skew import SkewMatrix
 from slackwater.progress.disorder import Disorder
@@ -202,6 +205,29 @@ class Session(DeclaresStreams, SpeaksSql, NamesCounterparts):
         return name
 
     # --- queries
+
+    @called()
+    def state(self, query: str) -> pa.Table:
+        """What a query holds now: a row for each open window and group.
+
+        Columns: the group columns, the aggregates over the rows that have arrived, `window_start`, `window_end` and
+        `heartbeat`, the time up to which all rows have come (null before the first). Nothing is emitted, and
+        nothing changes. Of a query with several aggregates it is the last one. To look into the journal of a
+        stopped session, declare its streams again and start the query with hold=True under its name.
+
+        Args:
+            query: the query's name.
+        """
+        self._check()
+        runs = self._running.runs
+        if query not in runs or not runs[query].active:
+            names = ", ".join(name for name, run in runs.items() if run.active) or "none"
+            raise QueryError(f"state({query!r}): no such query is running; there are {names}")
+        loop = self._running.loop
+        try:
+            return loop.interrupt(lambda: query_state(loop.executor.graph, query))
+        except PartialsTooLarge as error:
+            raise RunError(f"state({query!r}): its windows are too large for the driver") from error
 
     def queries(self) -> list[Run]:
         """All queries that were started here, also those that have been stopped or have failed."""
