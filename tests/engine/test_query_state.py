@@ -1,4 +1,4 @@
-"""The state of a query is what its open windows have, by a recomputation; also from a journal. Looking changes nothing."""
+"""The state of a query is what its open windows have, by a recomputation, also from a journal."""
 
 from __future__ import annotations
 
