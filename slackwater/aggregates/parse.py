@@ -16,6 +16,8 @@ from slackwater.aggregates.user_text import clauses
 from slackwater.errors import QueryError, did_you_mean
 
 _DISTINCT = re.compile(r"DISTINCT\b\s*", re.IGNORECASE)
+#: An order that stands behind an argument, and not in OVER (…).
+_ORDER = re.compile(r"^[^('\"]*\bORDER\s+BY\b", re.IGNORECASE)
 
 
 def parse_aggregate(
@@ -36,6 +38,11 @@ def parse_aggregate(
     alias = kind is not None and function in kind.aliases and len(kind.functions) == 1
     spark = kind.functions[0] if kind is not None and alias else function
     texts = written_arguments(parts.call) if arguments else []
+    if any(_ORDER.search(argument) for argument in texts):
+        raise QueryError(
+            f"{name}={shown!r}: ORDER BY inside of a call is not Spark SQL; write it behind, as in "
+            "listagg(x) WITHIN GROUP (ORDER BY y), or sort a list, as in sort_array(collect_list(struct(y, x)))"
+        )
     distinct = bool(texts) and _DISTINCT.match(texts[0]) is not None
     if distinct:
         texts[0] = _DISTINCT.sub("", texts[0])

@@ -27,11 +27,11 @@ _RESERVED |= {"QUALIFY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY"}
 #: Words that end an expression only before these words or symbols; else they may name columns.
 _FOLLOWED = {
     "WINDOW": ("[", "TUMBLING", "HOPPING", "SESSION"),
-    "EMIT": ("EARLY", "EVERY", "ON", "FINAL", "CHANGES"),
+    "EMIT": ("EARLY", "EVERY", "ON", "FINAL", "CHANGES", "AFTER", "WITH", "STREAM"),
     "SIDELINE": ("RATIO",),
     "LIMIT": ("ALL", *"0123456789"),
     "LATERAL": ("VIEW",),
-    "WITH": ("ROLLUP", "CUBE"),
+    "WITH": ("ROLLUP", "CUBE", "TOTALS"),
 }
 _FOLLOWED |= {word: ("JOIN", "OUTER", "SEMI", "ANTI", "ASOF") for word in ("LEFT", "RIGHT", "FULL", "INNER")}
 _FOLLOWED |= {word: ("JOIN",) for word in ("CROSS", "NATURAL", "SEMI", "ANTI")}

@@ -9,6 +9,7 @@ from slackwater.errors import did_you_mean
 from slackwater.plan import logical as L
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
+from slackwater.sql.foreign import refuse_clause
 from slackwater.sql.lateral import sees_generator, with_generators
 from slackwater.sql.relations import (
     GENERATOR_AFTER_JOIN,
@@ -141,6 +142,7 @@ def _condition(cursor: Cursor, cross: bool) -> tuple[Expression | None, tuple[Ex
         _refuse_bracket(cursor)
         return None, tuple(names)
     if not cursor.accept("ON"):
+        refuse_clause(cursor)
         cursor.expected("ON and a condition, or USING (column); CROSS JOIN takes every pair", ("ON", "USING"))
     return read_expression(cursor, "a condition", ("JOIN",), _refuse_bracket), ()
 

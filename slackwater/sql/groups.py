@@ -9,6 +9,7 @@ from slackwater.errors import QueryError
 from slackwater.plan.grouping_sets import Sets, crossed, cube, rollup
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
+from slackwater.sql.foreign import refuse_old_window
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
 #: The columns of the window, which stand in GROUP BY as other systems want it.
@@ -74,7 +75,7 @@ class _Groups:
         return False
 
     def _place(self) -> int:
-        group = read_expression(self._cursor, _WHAT)
+        group = _read_group(self._cursor)
         for n, other in enumerate(self.groups):
             if group.source.same_words(group.tokens, other.tokens):
                 return n
@@ -87,7 +88,7 @@ def read_groups(cursor: Cursor) -> tuple[list[Expression], Sets | None]:
     if cursor.word == "ALL" and cursor.raw_at(1) in ("", "(", ";"):
         raise cursor.error("GROUP BY ALL is not supported yet; name the columns")
     if not _has_sets(cursor):
-        groups = cursor.listed(lambda: read_expression(cursor, _WHAT))
+        groups = cursor.listed(lambda: _read_group(cursor))
         for words, made in ((("WITH", "ROLLUP"), rollup), (("WITH", "CUBE"), cube)):
             if cursor.accept(*words):
                 return groups, made([(n,) for n in range(len(groups))])
@@ -98,6 +99,11 @@ def read_groups(cursor: Cursor) -> tuple[list[Expression], Sets | None]:
         return reader.groups, crossed(parts)
     except QueryError as error:
         raise cursor.error(str(error), cursor.since(begin)) from None
+
+
+def _read_group(cursor: Cursor) -> Expression:
+    refuse_old_window(cursor)
+    return read_expression(cursor, _WHAT)
 
 
 def _has_sets(cursor: Cursor) -> bool:

@@ -136,8 +136,8 @@ class _Statements:
                 "each window is answered once, when it closes; for answers before that write EMIT EARLY EVERY 10 "
                 "SECONDS, for totals without a window EMIT EVERY 10 SECONDS, or leave EMIT out"
             )
-        if not cursor.sees("EVERY"):
-            cursor.expect("EARLY")
+        if not cursor.sees("EVERY") and not cursor.accept("EARLY"):
+            cursor.expected("EARLY, EVERY, ON WINDOW CLOSE or FINAL", ("EARLY", "EVERY", "FINAL"))
         while cursor.word in ("AT", "EVERY", "ACCURACY", "COVERAGE", "SEASON"):
             word = cursor.source.word(cursor.next())
             if word.lower() in settings:

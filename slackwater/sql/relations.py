@@ -13,6 +13,7 @@ from slackwater.progress.time import Span as Length
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression
+from slackwater.sql.foreign import sees_clause
 from slackwater.sql.source import Span
 from slackwater.sql.window import WindowClause
 
@@ -128,6 +129,8 @@ def sees_alias(cursor: Cursor) -> bool:
     if token is not None and token.token_type is TokenType.IDENTIFIER:
         return True
     if not cursor.word or cursor.word in (*JOINS, *_CLAUSES) or end_clause(cursor) is not None:
+        return False
+    if sees_clause(cursor):
         return False
     if difflib.get_close_matches(cursor.word, ("WHERE", "GROUP", "HAVING", "WINDOW"), cutoff=0.8):
         cursor.expected("a clause or an alias (AS before one that looks like a clause)", _CLAUSES)

@@ -18,6 +18,7 @@ from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.end_clauses import end_clause
 from slackwater.sql.expression import Expression, read_expression
+from slackwater.sql.foreign import refuse_before_columns, refuse_clause
 from slackwater.sql.from_clause import read_from
 from slackwater.sql.groups import BOUNDS, read_groups, without_bounds
 from slackwater.sql.items import Item, items_of_join, read_items
@@ -42,10 +43,7 @@ from slackwater.windows.results import RESULT_COLUMNS
 
 _DEEPEST = 40
 _SETS = ("INTERSECT", "EXCEPT", "MINUS")
-_NEVER = {
-    "SORT BY": "a stream has no end, so it cannot be sorted; sort what the sink has got",
-    "LATERAL": GENERATOR_AFTER_JOIN,
-}
+_NEVER = {"LATERAL": GENERATOR_AFTER_JOIN}
 _BRACKET = "write it in brackets behind the stream, as in FROM s [RANGE 10 MINUTES, SLIDE 10 MINUTES]"
 #: Words with which other systems write windows.
 _WINDOW_WORDS = {"WINDOW": f"a window has no name and no parentheses here; {_BRACKET}"}
@@ -161,6 +159,7 @@ class SelectReader:
     def _clauses(self) -> Clauses:
         cursor = self._cursor
         distinct = bool(cursor.accept("DISTINCT"))
+        refuse_before_columns(cursor)
         items = self._first_items = read_items(cursor)
         cursor.expect("FROM")
         relations = read_from(cursor, self._scope, self._locations, self._inner)
@@ -293,6 +292,7 @@ class SelectReader:
             raise cursor.error(f"{cursor.word} is not supported yet; start a query for each stream")
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
+        refuse_clause(cursor)
         if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
             return
         if end_clause(cursor) is not None:

@@ -62,6 +62,8 @@ def _setting(cursor: Cursor, settings: dict[str, Any]) -> None:
         raise cursor.error(
             f"windows with {cursor.word} are not supported yet; write [RANGE 10 MINUTES, SLIDE 2 MINUTES]"
         )
+    if cursor.sees("SIZE"):
+        raise cursor.error("the length of a window is its RANGE here; write [RANGE 1 HOUR, SLIDE 1 HOUR]")
     word = "WATTR" if _windowing_attribute(cursor) else cursor.choice(_SETTINGS)
     if word not in ("DISORDER", "NOW"):
         cursor.accept_symbol("=")

@@ -38,6 +38,45 @@ MISTAKES = [
     ("SELECT ‸x.* FROM trips t", "no relation of FROM is called x"),
     ("SELECT ‸[.* FROM trips", "expected a relation's name before the star, found ["),
     ("SELECT ‸count(*) FROM trips", "an aggregate needs a window; write one behind the stream"),
+    ("SELECT ‸TOP 3 carrier FROM trips", "write LIMIT 3"),
+    ("SELECT ‸STREAM carrier FROM trips", "leave STREAM out"),
+    ("SELECT carrier FROM trips ‸FETCH FIRST 3 ROWS ONLY", "FETCH FIRST: write LIMIT 3"),
+    (
+        "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier ORDER BY n LIMIT 3 ‸OFFSET 2",
+        "QUALIFY row_number() OVER",
+    ),
+    (
+        "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier ‸WITH TOTALS",
+        "GROUPING SETS",
+    ),
+    (
+        "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier EMIT ‸WITH DELAY '1' MINUTE",
+        "ON WINDOW CLOSE or FINAL",
+    ),
+    ("SELECT carrier FROM trips ‸MATCH_RECOGNIZE (PARTITION BY carrier)", "join the stream with itself"),
+    ("SELECT carrier FROM trips ‸PIVOT (sum(delay) FOR dest IN ('JFK'))", "FILTER (WHERE k = 'a')"),
+    ("SELECT carrier FROM trips ‸TABLESAMPLE (10 PERCENT)", "pmod(hash(id), 10)"),
+    (
+        "SELECT x.dest FROM trips x JOIN gates y ‸WITHIN 1 HOUR ON x.carrier = y.carrier",
+        "y.t BETWEEN x.t - INTERVAL 1 HOUR",
+    ),
+    ("SELECT count(*) AS n FROM trips [‸SIZE 1 HOUR]", "its RANGE here"),
+    (
+        "SELECT count(*) AS n FROM trips GROUP BY ‸TUMBLE(ts, INTERVAL '1' HOUR)",
+        "write window(ts, INTERVAL '1' HOUR)",
+    ),
+    (
+        "SELECT count(*) AS n FROM trips GROUP BY carrier, ‸HOP(ts, INTERVAL '1' HOUR, INTERVAL '2' HOUR)",
+        "the size first",
+    ),
+    (
+        "SELECT count(*) AS n FROM trips GROUP BY carrier, ‸SESSION(ts, INTERVAL '1' HOUR)",
+        "write session_window(ts",
+    ),
+    (
+        "SELECT ‸array_agg(dest ORDER BY delay) AS a FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR]",
+        "ORDER BY inside of a call is not Spark SQL",
+    ),
     ("SELECT carrier FROM trips GROUP BY ‸carrier", "GROUP BY: an aggregate needs a window"),
     ("SELECT carrier FROM trips HAVING ‸delay > 1", "HAVING needs a window; write WHERE"),
     ("SELECT carrier FROM trips ‸[ROWS 5]", "a window is for aggregates, and there is none in SELECT"),
