@@ -26,6 +26,7 @@ from slackwater.operators.map import MapPages
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.pages import Pages
+from slackwater.operators.pattern_reader import PatternReader
 from slackwater.operators.policy_port import Subscription
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
@@ -341,7 +342,8 @@ class QueryBuild:
         if label not in executor.graph:
             tracker, ahead = stream.fresh_tracker(stream.disorder), read_ahead(stream.ahead, stream.domain)
             needs, batching = stream.disorder.needs, executor.batching()
-            source = Source(label, tracker, needs, batching, ahead, stream.policy_text())
+            reader = PatternReader.of(stream.punctuation, stream.patterns)
+            source = Source(label, tracker, needs, batching, ahead, stream.policy_text(), reader)
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]
         node.queries.add(self._name)

@@ -77,7 +77,7 @@ class PolicyPort:
     def now(self) -> Punctuation:
         """How far time has come by this policy."""
         by_source = self.tracker.by_source() if self.by_source else None
-        return Punctuation(self.tracker.heartbeat, by_source, idle=self.idle)
+        return Punctuation(self.tracker.heartbeat, by_source, self.tracker.ranges, self.idle)
 
     def ungrammatical(self, pages: Pages, page: Page, arrival: Arrival) -> int:
         """Rows at or behind the punctuation that their own source had sent; costs a job where there are some."""

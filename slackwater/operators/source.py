@@ -15,6 +15,7 @@ from slackwater.operators.label import Label
 from slackwater.operators.large_columns import Column, LargeColumns, columns_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
+from slackwater.operators.pattern_reader import PatternReader
 from slackwater.operators.policy_port import PolicyPort, Subscription
 from slackwater.operators.prod import Prod
 from slackwater.operators.source_values import SourceValues
@@ -46,10 +47,11 @@ class Source(Unary):
         batching: Batching | None = None,
         ahead: int | None = None,
         policy: str = "",
+        patterns: PatternReader | None = None,
     ) -> None:
         super().__init__(label)
         self._guard = AheadGuard(ahead)
-        self._batching = batching or SinglePages()
+        self._batching, self._patterns = batching or SinglePages(), patterns
         self._ports = {MAIN: PolicyPort(tracker)}
         self._policy = policy  # The policy in words: a port of another policy must not take over its state.
         self._needs = self.asked = needs
@@ -293,6 +295,8 @@ class Source(Unary):
                 waiting.append(page)
                 continue
             self._count(page, arrival)
+            if self._patterns is not None:
+                arrival = self._patterns.read(self.pages, page, arrival)
             self.pages.release(page)
             if arrival.rows:
                 self._quiet_since = max(self._quiet_since, arrival.at - self._away)

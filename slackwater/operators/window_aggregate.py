@@ -123,7 +123,7 @@ class WindowAggregate(Unary):
         given = self._closed.given
         by_source = None if given is None else given.late_ranges(self._late.sources_that_lost, self._spec)
         before, within = self._closed.late_before(self._spec), tuple(self._closed.late_within(self._spec))
-        late = self.pages.late(page, LateTimes(before, within, by_source))
+        late = self.pages.late(page, LateTimes(before, within, by_source, self._node.closing_groups))
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
 

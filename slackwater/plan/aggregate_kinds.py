@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.plan import logical as L
-from slackwater.plan.group_source import source_group
+from slackwater.plan.group_source import punctuated_group, source_group
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import AggregateNode, RollingNode, WindowNode
 from slackwater.plan.window_kinds import SessionNode, TotalNode
@@ -36,11 +36,13 @@ def aggregate_node(
     own = None if all(stream.disorder == own for stream in streams_of(node)) else own
     panes = WindowSpec(1, 1) if isinstance(spec, RollingSpec) else spec
     source = source_group(node, groups)
+    if own is None and window.wattr is None and not isinstance(spec, (RollingSpec, EndlessSpec)):
+        source, own = punctuated_group(node, groups) or (source, None)
     kernel = PaneKernel(panes, groups, aggregates, source)
     schema = result_schema(kernel, node.domain, kinds(kernel))
     if isinstance(spec, EndlessSpec):
         return TotalNode((node,), kernel, schema, forget=read_forget(window.forget, groups, node.domain))
-    fill = fill_of(node.domain, window, spec)
+    fill = fill_of(node, window, spec)
     if isinstance(spec, SessionSpec):
         return SessionNode((node,), kernel, schema, own)
     if isinstance(spec, RollingSpec):

@@ -9,18 +9,20 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from slackwater.columns import NO_SOURCE, SOURCE
 from slackwater.plan.identifiers import Wanted, bare, named_columns, used_columns
 from slackwater.plan.node import ByAttribute, NeverEarly, PlanNode, TimeOfInput
 from slackwater.plan.step import Columns, Step
 from slackwater.plan.steps import ResultsAsRows
 from slackwater.plan.time_columns import TimeColumns, through
 from slackwater.progress.bounds.between_streams import StreamBounds
+from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import Latent
 from slackwater.windows.fill import Fill
-from slackwater.windows.kernel import PaneKernel
+from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
 
@@ -43,6 +45,8 @@ class StreamNode(NeverEarly, PlanNode):
     punctuation: str | None = None
     """Spark SQL that gives, in ticks, the punctuation that a row carries; for a punctuated stream."""
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    patterns: Columns = ()
+    """Spark SQL of what else a punctuation says: `since` in ticks, and of each attribute the value as text."""
     of: str = ""
     """The declared stream, if this node reads it by another time attribute."""
     ahead: Span | None = None
@@ -92,6 +96,7 @@ class StreamNode(NeverEarly, PlanNode):
     def used_columns(self, wanted: Wanted) -> set[str]:
         """The columns to read: what is wanted, and what gives the time, the source and punctuations."""
         hidden = [sql for sql in (self.time, self.source, self.punctuation) if sql is not None]
+        hidden += [sql for _, sql in self.patterns]
         return used_columns([name for name, _ in self.columns], None if wanted is None else [*wanted, *hidden])
 
     def is_source(self, text: str) -> bool:
@@ -352,6 +357,14 @@ class WindowNode(AggregateNode):
         """The time of a result is the last tick of its window."""
         spec, end = self.kernel.spec, self.end_lag
         return {WINDOW_START: (end - spec.range, end - min(spec.first_end, spec.range)), WINDOW_END: (end, end)}
+
+    @property
+    def closing_groups(self) -> tuple[Group, ...]:
+        """What a row belongs to whose windows close together: its source, or what punctuations speak of."""
+        if not isinstance(self.disorder, Punctuated) or self.disorder.by is None:
+            return (Group(SOURCE, SOURCE),)
+        sql = next(group.sql for group in self.kernel.groups if group.name == self.kernel.source)
+        return (Group(SOURCE, f"coalesce(CAST({sql} AS STRING), '{NO_SOURCE}')"),)
 
     @property
     def reach(self) -> int:

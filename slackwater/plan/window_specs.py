@@ -8,11 +8,11 @@ from dataclasses import replace
 from slackwater.columns import TIME
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
-from slackwater.plan.node import PlanNode
+from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.steps import Where
 from slackwater.plan.unite import AnalysedPlan
 from slackwater.plan.window_kinds import GapNode
-from slackwater.progress.time import TimeDomain
+from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.windows.fill import Fill
 from slackwater.windows.per_row.rolling import RollingSpec, window_spec
 from slackwater.windows.sessions import SessionSpec
@@ -50,7 +50,7 @@ def _endless(window: L.Window) -> EndlessSpec:
     return EndlessSpec()
 
 
-def fill_of(domain: TimeDomain, window: L.Window, spec: WindowSpec | RollingSpec) -> Fill | None:
+def fill_of(node: PlanNode, window: L.Window, spec: WindowSpec | RollingSpec) -> Fill | None:
     """What windows without rows say."""
     if window.fill == L.NO_FILL:
         if window.forget is not None:
@@ -61,7 +61,13 @@ def fill_of(domain: TimeDomain, window: L.Window, spec: WindowSpec | RollingSpec
         return None
     if isinstance(spec, (RollingSpec, SessionSpec)):
         raise QueryError("fill=: sessions and windows for each row are never empty; write window(…, fill=0)")
-    return Fill.read(window.fill, window.forget, domain, spec.slide)
+    policies = [stream.disorder for stream in streams_of(node)]
+    if any(isinstance(policy, Punctuated) and policy.since is not None for policy in policies):
+        raise QueryError(
+            "fill=: windows without rows are filled in the order of time, and punctuated(since=…) lets later ones "
+            "end first; leave fill= or since= out"
+        )
+    return Fill.read(window.fill, window.forget, node.domain, spec.slide)
 
 
 def outer_spec(node: PlanNode, window: L.Window) -> WindowSpec:

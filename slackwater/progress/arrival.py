@@ -11,6 +11,7 @@ import numpy as np
 from datasketches import kll_doubles_sketch
 from numpy.typing import NDArray
 
+from slackwater.progress.pattern import Pattern
 from slackwater.progress.source_numbers import Ints
 
 #: Accuracy of the sketch of times: ranks are off by about a thousandth. A larger one costs no more time.
@@ -90,6 +91,8 @@ class Arrival:
     """The same by source, in a stream that has a source column."""
     ahead: int = 0
     """Rows whose time was too far ahead to be believed; they are among the missing ones."""
+    patterns: tuple[Pattern, ...] = ()
+    """What its punctuations say of several attributes, in a stream that has such ones."""
 
     def saved(self) -> list[Any]:
         """As JSON values."""

@@ -11,6 +11,7 @@ import numpy as np
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
 from slackwater.progress.heartbeat import Heartbeat
+from slackwater.progress.intervals import Intervals
 from slackwater.progress.log_ends import LogEnds
 from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_numbers import Ints
@@ -82,6 +83,11 @@ class Tracker(Restorable, ABC):
         A source that came late may be below the stream's own, which does not go back for it (D10).
         """
         return None
+
+    @property
+    def ranges(self) -> Intervals:
+        """Stretches of time (after, until] above the heartbeat that have passed, too (S5 section 6.2)."""
+        return ()
 
     @abstractmethod
     def arrive(self, arrival: Arrival) -> None:

@@ -130,7 +130,13 @@ POLICIES: list[Policy] = [
         tried="once",
         written=lambda policy: as_lengths(policy.window) if policy.timed else policy.window,
     ),
-    Policy(("PUNCTUATED", "BY"), punctuated, ("timeout", "everyone"), "PUNCTUATED BY upto", main="column"),
+    Policy(
+        ("PUNCTUATED", "BY"),
+        punctuated,
+        ("timeout", "everyone", "since", "on"),
+        "PUNCTUATED BY upto",
+        main="column",
+    ),
     Policy(("RESULT", "ERROR"), result_error, ("windows", "timeout", "idle"), "RESULT ERROR 1%"),
     Policy(
         ("SENSORS",),

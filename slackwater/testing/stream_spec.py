@@ -12,10 +12,13 @@ import pyarrow as pa
 
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
+from slackwater.operators.pattern_reader import pattern_columns
 from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.sql_type import arrow_schema
+from slackwater.plan.step import Columns
+from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
@@ -71,6 +74,7 @@ class StreamSpec:
         punctuation, time = getattr(disorder, "column", None), self.time_column
         node = StreamNode(
             *(name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema),
+            patterns_of(disorder),
             ahead=self.ahead,
             live=self.live,
             partitioned=self.partitioned,
@@ -94,6 +98,11 @@ class StreamSpec:
                 f"rows have a column {unknown[0]!r}, the stream has none; there are {', '.join(self.schema.names)}"
             )
         return pl.DataFrame(table.select(self.schema.names).cast(self.plain))
+
+
+def patterns_of(policy: Disorder) -> Columns:
+    """The columns of patterns in punctuations."""
+    return pattern_columns(policy.since, policy.on) if isinstance(policy, Punctuated) else ()
 
 
 _MICROS = pa.timestamp("us", "UTC")

@@ -42,6 +42,11 @@ def policy(words: str) -> Disorder:
         ("MAX DELAY", sw.papers.max_delay()),
         ("PUNCTUATED BY upto TIMEOUT 1 HOUR", sw.punctuated("upto", timeout="1 hour")),
         ("PUNCTUATED BY upto EVERYONE '*'", sw.punctuated("upto", everyone="*")),
+        (
+            "PUNCTUATED BY upto SINCE 'since' ON ('sensor', 'lane')",
+            sw.punctuated("upto", since="since", on=["sensor", "lane"]),
+        ),
+        ("PUNCTUATED BY upto ON 'sensor'", sw.punctuated("upto", on="sensor")),
         ("SENSORS 2 SECONDS RATE (5, 1 SECOND)", sw.sensors("2 seconds", rate=(5, "1 second"))),
         ("SENSORS ('a' = 2 SECONDS, b = 5 SECONDS) TIMEOUT 9 TIES", sw.sensors(SOURCES, timeout=9, ties=True)),
         ("GLOBAL COUNTER (10 MS, 40 MS) LATENCY 7", sw.papers.global_counter(COUNTER, latency=7)),

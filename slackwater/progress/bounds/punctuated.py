@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
@@ -12,6 +13,7 @@ from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival, SourceArrivals
+from slackwater.progress.bounds.patterns import PatternTracker
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.silence import DefaultTimeout, SilenceTracker, read_timeout, show_timeout
 from slackwater.progress.source_numbers import Ints
@@ -29,6 +31,10 @@ class Punctuated(DefaultTimeout):
     column: str
     timeout: int | None = None
     everyone: str | None = None
+    since: str | None = None
+    on: tuple[str, ...] = ()
+    by: str | None = None
+    """Of the attributes `on` which punctuations speak, the one that a reader goes by; analysis chooses it."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
@@ -37,19 +43,36 @@ class Punctuated(DefaultTimeout):
         """Only to tell the one that speaks for all from the others."""
         return self.everyone is not None
 
-    def tracker(self, domain: TimeDomain) -> PunctuatedTracker:
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a punctuation says more than a time, and for whose source."""
+        return bool(self.on) or self.since is not None
+
+    def tracker(self, domain: TimeDomain) -> PunctuatedTracker | PatternTracker:
         """A fresh tracker."""
+        if self.has_patterns:
+            return PatternTracker(self.timeout, self.on, self.by)
         return PunctuatedTracker(self.timeout, self.everyone)
 
     def describe(self) -> str:
         """The policy as the user would write it."""
         timeout = "" if self.timeout is None else f", timeout={show_timeout(self.timeout)}"
         everyone = "" if self.everyone is None else f", everyone={self.everyone!r}"
-        return f"punctuated({self.column!r}{timeout}{everyone})"
+        since = "" if self.since is None else f", since={self.since!r}"
+        on = f", on={list(self.on)!r}" if self.on else ""
+        by = "" if self.by is None else f" by {self.by}"
+        return f"punctuated({self.column!r}{timeout}{everyone}{since}{on}){by}"
 
 
 @called()
-def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone: str | None = None) -> Punctuated:
+def punctuated(
+    column: str,
+    timeout: str | timedelta | None = None,
+    *,
+    everyone: str | None = None,
+    since: str | None = None,
+    on: str | Sequence[str] = (),
+) -> Punctuated:
     """No wait of our own: the senders say in a column how far they are (S4 section 2: "given externally").
 
     Where `column` has a value τ, the sender promises that all its later rows have a time above τ. Such a row may be
@@ -63,6 +86,11 @@ def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone:
         timeout: after so long a silence the stream is taken to have sent all up to its largest time.
         everyone: a punctuation on a row whose source has this value speaks for all sources, also for those
             that have not sent anything: S5's [≤ 10, *] beside [≤ 10, 2] (section 2.2).
+        since: a column with a time, or null. A punctuation with it promises the stretch (since, τ] only.
+        on: the columns of which a punctuation speaks, instead of `source=`: its row has the value of each that it
+            promises something about, and null for any value. With on=["sensor", "lane"], a row with τ = 10, sensor
+            2 and lane null is S5's [≤ 10, 2, *]. A window closes by the first of these columns that it groups by,
+            and else by promises for all values. Other promises are counted and have no effect.
 
     >>> t = punctuated("upto").tracker(TimeDomain.SEQUENCE)
     >>> t.arrive(Arrival(rows=3, missing=0, lowest=3, highest=50, at=0, punctuation=20))
@@ -73,7 +101,17 @@ def punctuated(column: str, timeout: str | timedelta | None = None, *, everyone:
         raise QueryError(f"punctuated({column!r}): write the column of the punctuations, as in punctuated('upto')")
     if everyone is not None and not isinstance(everyone, str):
         raise QueryError(f"everyone={everyone!r} is no name of a source; write it as text, as in everyone='*'")
-    return Punctuated(column, read_timeout(timeout), everyone)
+    names = (on,) if isinstance(on, str) else tuple(on)
+    if not all(isinstance(name, str) and name.strip() for name in (*names, *filter(None, [since]))):
+        raise QueryError(
+            f"punctuated(since={since!r}, on={on!r}): write columns, as in since='begin', on=['sensor']"
+        )
+    if everyone is not None and (names or since is not None):
+        raise QueryError(
+            f"punctuated(everyone={everyone!r}): with on= or since=, a row with null in all columns of on= speaks "
+            "for all; leave everyone= out"
+        )
+    return Punctuated(column, read_timeout(timeout), everyone, since, names)
 
 
 class Senders(SourceTable):

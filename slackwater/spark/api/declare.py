@@ -9,7 +9,9 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from slackwater.columns import bad_name
 from slackwater.errors import QueryError, shown
+from slackwater.operators.pattern_reader import pattern_columns
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.step import Columns
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.punctuated import Punctuated
 from slackwater.progress.disorder import Disorder
@@ -91,14 +93,14 @@ def stream_node(
         )
     if source is not None:
         _check_source(df, source)
-    punctuation = None
+    punctuation: str | None = None
+    patterns: Columns = ()
     if isinstance(disorder, Punctuated):
-        punctuation, kind = time_in_ticks(df, disorder.column, "punctuated")
-        if kind != domain:
-            raise QueryError(
-                f"punctuated({disorder.column!r}) is of another kind than time={time!r}: a punctuation is a time "
-                "of the stream, so both are timestamps or both are whole numbers"
-            )
+        punctuation = _punctuation_in_ticks(df, disorder.column, time, domain)
+        since = None if disorder.since is None else _punctuation_in_ticks(df, disorder.since, time, domain)
+        for attribute in disorder.on:
+            _check_source(df, attribute, "punctuated(on=…): ")
+        patterns = pattern_columns(since, disorder.on)
     if df.isStreaming:
         disorder = with_default_timeout(disorder)
     rows = FrameRelation(df)
@@ -113,6 +115,7 @@ def stream_node(
         source,
         punctuation,
         rows.schema(),
+        patterns,
         ahead=ahead,
         live=df.isStreaming,
         partitioned=partitioned,
@@ -120,6 +123,16 @@ def stream_node(
     check_policy(node)
     read_ahead(ahead, domain)
     return node
+
+
+def _punctuation_in_ticks(df: DataFrame, column: str, time: object, domain: TimeDomain) -> str:
+    ticks, kind = time_in_ticks(df, column, "punctuated")
+    if kind != domain:
+        raise QueryError(
+            f"punctuated({column!r}) is of another kind than time={time!r}: a punctuation is a time of the stream, "
+            "so both are timestamps or both are whole numbers"
+        )
+    return ticks
 
 
 def _check_columns(stream: str, names: list[str]) -> None:
@@ -152,10 +165,10 @@ def check_policy(stream: StreamNode) -> None:
     disorder.tracker(stream.domain)
 
 
-def _check_source(df: DataFrame, source: str) -> None:
+def _check_source(df: DataFrame, source: str, where: str = "") -> None:
     ((_, kind),) = columns_of(df, [source], "source")
     if not isinstance(kind, (StringType, ByteType, ShortType, IntegerType, LongType)):
         raise QueryError(
-            f"source={source!r} is of type {kind.simpleString()}; a source is named by a text or a whole number: "
-            f"write source='CAST({source} AS STRING)'"
+            f"{where}source={source!r} is of type {kind.simpleString()}; a source is named by a text or a whole "
+            f"number: write source='CAST({source} AS STRING)'"
         )
