@@ -21,8 +21,7 @@ demo: setup ## Run the demonstration
 test: setup ## Check style, types and import rules, then run the tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/python -m tests.kit.java_archive & $(BIN)/mypy && $(BIN)/lint-imports; code=$$?; wait; exit $$code
 	$(BIN)/pytest -n 2
 
 test-long: setup ## Run further seeds and variants of the longest tests
