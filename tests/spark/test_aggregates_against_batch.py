@@ -67,6 +67,7 @@ def answers(
     window: dict[str, str],
     limit: int = 2**30,
     journal: Path | None = None,
+    page: str = "20 seconds",
 ) -> tuple[list[dict[str, Any]], set[int]]:
     """Final results, and the ids of the rows that were late; with a journal, of a session that was restarted."""
     late: set[int] = set()
@@ -81,9 +82,7 @@ def answers(
     parts = [given] if journal is None else [given.where("at < '2024-01-01T00:03:00Z'"), given]
     for part in parts:
         with sw.Session(spark, journal=journal, resident_limit=limit) as s:
-            stream = s.stream(
-                "rows", part, time="t", arrival="at", page="20 seconds", disorder=sw.bounded("20 seconds")
-            )
+            stream = s.stream("rows", part, time="t", arrival="at", page=page, disorder=sw.bounded("20 seconds"))
             run = stream.window(**window).group_by("k").agg(**aggregates).start(take, name="q", late=keep)
             s.run_available(drain=part is given)
             if part is given:
@@ -121,6 +120,8 @@ def same(one: Any, other: Any) -> bool:
 
 
 TUMBLING = {"size": "1 minute"}
+#: Where rows are kept, a page is a job and a window another one: half as many pages have the same rows.
+LONG_PAGE = "40 seconds"
 #: No row is late for these, but for the windows that it falls into.
 SLIDING = {"size": "1 minute", "slide": "20 seconds"}
 
@@ -165,19 +166,21 @@ _IN_TIME = "transform(array_sort(collect_list(struct(t, s)) FILTER (WHERE s IS N
 @pytest.mark.parametrize("aggregates", [KEPT, DISTINCT, WORDS], ids=["kept", "distinct", "words"])
 @pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
 def test_kept_rows_give_what_spark_gives(spark: SparkSession, limit: int, aggregates: dict[str, str]) -> None:
-    check(spark, rows(spark), aggregates, TUMBLING, limit=limit)
+    check(spark, rows(spark), aggregates, TUMBLING, limit=limit, page=LONG_PAGE)
 
 
 @pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
 def test_kept_rows_of_sliding_windows_after_a_restart(spark: SparkSession, tmp_path: Path, limit: int) -> None:
     given = rows(spark).where("at - t < INTERVAL 1 MINUTE")
-    check(spark, given, KEPT, SLIDING, limit=limit, journal=tmp_path / "journal")
+    check(spark, given, KEPT, SLIDING, limit=limit, journal=tmp_path / "journal", page=LONG_PAGE)
 
 
 @pytest.mark.parametrize("limit", [0, 2**30], ids=["spilled", "resident"])
 def test_lists_are_in_the_order_of_time(spark: SparkSession, limit: int) -> None:
     given = rows(spark).where("at - t < INTERVAL 1 MINUTE")
-    found, _ = answers(spark, given, {"v": "collect_list(s)", "w": "listagg(s, '|')"}, TUMBLING, limit)
+    found, _ = answers(
+        spark, given, {"v": "collect_list(s)", "w": "listagg(s, '|')"}, TUMBLING, limit, page=LONG_PAGE
+    )
     grouped = given.groupBy(F.window("t", "1 minute").start.alias("window_start"), "k").agg(
         F.expr(_IN_TIME).alias("v")
     )
@@ -216,7 +219,7 @@ def test_aggregates_of_the_users_own(spark: SparkSession, limit: int) -> None:
         with sw.Session(spark, resident_limit=limit) as s:
             s.register_aggregate("my_count", Count(), "BIGINT")
             s.register_aggregate("closest", closest, "DOUBLE")
-            s.stream("rows", given, time="t", arrival="at", page="20 seconds", disorder=sw.bounded("20 seconds"))
+            s.stream("rows", given, time="t", arrival="at", page=LONG_PAGE, disorder=sw.bounded("20 seconds"))
             run = s.sql(
                 "SELECT k, my_count(x) AS n, count(x) AS m, my_count(x) FILTER (WHERE i > 0) AS n_over, "
                 "count(x) FILTER (WHERE i > 0) AS m_over, closest(t, x) AS c, collect_list(x) AS xs, "

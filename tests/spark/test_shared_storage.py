@@ -7,6 +7,8 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import polars as pl
 import pyspark
@@ -15,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.spark.storage.shared import prove_shared
+from slackwater.spark.storage.shared import prove_shared, shared_place
 from slackwater.spark.storage.storage_dir import StorageDir
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +117,15 @@ spark.stop()
 """
 
 
+def test_a_cluster_without_storage_is_refused() -> None:
+    context = SimpleNamespace(master="local-cluster[2,1,512]", defaultParallelism=2)
+    wanted = r"master is 'local-cluster\[2,1,512\]', and this session has no storage .*write sw.Session\(storage=…"
+    with pytest.raises(sw.RunError, match=wanted):
+        shared_place(cast(SparkSession, SimpleNamespace(sparkContext=context)), None, None)
+
+
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_session_on_a_cluster_needs_storage(tmp_path: Path) -> None:
     """Spark's executors are processes of their own here."""
     assert pyspark.__file__ is not None
