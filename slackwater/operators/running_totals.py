@@ -60,7 +60,9 @@ class RunningTotals(Unary):
         self._given = self._results = self._refused = 0
 
     def on_page(self, page: Page, emit: Emit) -> None:
-        """Fold a page in."""
+        """Fold a page in. What a join gives for a prod only is passed over: it may still find a partner."""
+        if page.prod is not None:
+            return
         try:
             self._store.absorb(self.pages, page)
         except PartialsTooLarge:

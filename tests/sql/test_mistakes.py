@@ -42,7 +42,7 @@ MISTAKES = [
     ("SELECT ‸STREAM carrier FROM trips", "leave STREAM out"),
     ("SELECT carrier FROM trips ‸FETCH FIRST 3 ROWS ONLY", "FETCH FIRST: write LIMIT 3"),
     (
-        "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier ORDER BY n LIMIT 3 ‸OFFSET 2",
+        "SELECT dest, avg(delay) AS n FROM trips [ROWS 9] GROUP BY dest ORDER BY n LIMIT 3 ‸OFFSET 2",
         "QUALIFY row_number() OVER",
     ),
     (
@@ -50,7 +50,7 @@ MISTAKES = [
         "GROUPING SETS",
     ),
     (
-        "SELECT carrier, count(*) AS n FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] GROUP BY carrier EMIT ‸WITH DELAY '1' MINUTE",
+        "SELECT sum(1) AS s FROM trips [RANGE 1 HOUR, SLIDE 1 HOUR] EMIT ‸WITH DELAY '1' MINUTE",
         "ON WINDOW CLOSE or FINAL",
     ),
     ("SELECT carrier FROM trips ‸MATCH_RECOGNIZE (PARTITION BY carrier)", "join the stream with itself"),

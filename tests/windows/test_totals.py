@@ -221,6 +221,37 @@ def test_a_drain_for_now_answers_and_totals_go_on() -> None:
     assert [(r["g"], r["n"]) for r in script.results] == [("a", 1), ("a", 2), ("b", 1)]
 
 
+@pytest.mark.parametrize(("how", "lone"), [("JOIN", False), ("LEFT JOIN", True), ("FULL JOIN", True)])
+def test_totals_over_a_join_count_each_row_once(how: str, lone: bool) -> None:
+    streams = {"a": ("t BIGINT, k STRING", bounded(0)), "b": ("t BIGINT, k STRING, v INT", bounded(0))}
+    text = (
+        f"SELECT x.k, count(*) AS n, count(y.v) AS m FROM a [RANGE 10] x {how} b [RANGE 10] y ON x.k = y.k "
+        "WINDOW [RANGE UNBOUNDED] GROUP BY x.k"
+    )
+    script = Script.from_sql(text, streams)
+
+    def said() -> set[tuple[Any, ...]]:
+        return {(row["k"], row["n"], row["m"]) for row in script.new_rows()}
+
+    script.page([{"t": 1, "k": "p"}, {"t": 2, "k": "q"}], stream="a").prod()
+    assert said() == set()
+    script.page([{"t": 3, "k": "p", "v": 1}], stream="b").prod()
+    assert said() == {("p", 1, 1)}
+    script.prod()
+    script.page([{"t": 30, "k": "r"}], stream="a")
+    script.page([{"t": 30, "k": "s", "v": 1}], stream="b").prod()
+    assert said() == ({("q", 1, 0)} if lone else set())
+    script.drain()
+    assert said() == ({("r", 1, 0)} if lone else set()) | ({(None, 1, 1)} if how == "FULL JOIN" else set())
+
+
+def test_totals_over_a_union() -> None:
+    text = "SELECT k, count(*) AS n FROM (SELECT k FROM a UNION ALL SELECT k FROM b) [RANGE UNBOUNDED] GROUP BY k"
+    script = Script.from_sql(text, {name: ("t BIGINT, k STRING", bounded(0)) for name in "ab"})
+    script.page([{"t": 1, "k": "p"}], stream="a").page([{"t": 5, "k": "p"}], stream="b").prod()
+    assert [(row["k"], row["n"]) for row in script.drain().results] == [("p", 2)]
+
+
 def test_times_may_be_decimals() -> None:
     text = "SELECT g, count(*) AS n FROM s [RANGE UNBOUNDED, FORGET 5] GROUP BY g"
     script = Script.from_sql(text, {"s": ("t DECIMAL(10, 2), g STRING", bounded(0))})
