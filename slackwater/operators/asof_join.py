@@ -8,14 +8,14 @@ wait.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol, TypedDict
+from collections.abc import Sequence
+from typing import Protocol
 
-from slackwater.figures import Figures
+from slackwater.operators.keeping_join import JoinValues, KeepingJoin, behind
 from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import Several, emit_early, moved
+from slackwater.operators.several import emit_early, moved
 from slackwater.operators.waiting_rows import MadeRows, WaitingRows
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.step import Columns
@@ -52,36 +52,27 @@ class AsofRows(WaitingRows, MadeRows, Protocol):
         ...
 
 
-class AsofJoinValues(TypedDict):
+class AsofJoinValues(JoinValues):
     """What a journal keeps of it."""
 
-    rows: Mapping[str, object]
     past: int
-    late: list[int]
 
 
-class AsofJoin(Several):
+class AsofJoin(KeepingJoin):
     """The as-of join of two inputs."""
-
-    makes_rows: ClassVar[bool] = True
 
     def __init__(
         self, label: str, node: AsofNode, clock: Clock, rows: AsofRows, late: Sequence[Columns] | None = None
     ) -> None:
-        super().__init__(label, late)
+        super().__init__(label, clock, rows, late)
         self._node = node
-        self._clock = clock
         self._rows = rows
         self._past = MIN_TICK
         """Rows of the left input at or below this are late."""
-        self._late = [0, 0]
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
         """Keep its rows; those whose time has come go on at once."""
-        past = self._past if side == 0 else times[1].heartbeat.tick
-        late = self._rows.add(side, page, past)
-        self._late[side] += late
-        self.send_late(side, page, past, late, emit)
+        self.keep(side, page, self._past if side == 0 else times[1].heartbeat.tick, emit)
         if side == 0:
             self._release(times, emit)
 
@@ -139,36 +130,15 @@ class AsofJoin(Several):
 
     def map_demand(self, wanted: Wanted) -> Wanted:
         """The output is behind the right input by as long as a row waits for later ones."""
-        ahead = self._node.ahead
-
-        def asked(tick: int) -> int | None:
-            found = wanted(moved(tick, -ahead))
-            return None if found is None else moved(found, ahead)
-
-        return asked
-
-    def counted(self) -> int:
-        """As the store knows them."""
-        return self._rows.counted()
+        return behind(wanted, self._node.ahead)
 
     # --- the journal
 
-    def state(self, whole: bool) -> State:
-        """The output's heartbeat, counts, and the rows."""
-        kept = self._rows.state(whole)
-        kept.values = AsofJoinValues(rows=kept.values, past=self._past, late=list(self._late))
-        return kept
+    def values(self, common: JoinValues) -> AsofJoinValues:
+        """The output's heartbeat."""
+        return AsofJoinValues(**common, past=self._past)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].read(AsofJoinValues)
-        self._past, self._late = values["past"], list(values["late"])
-        self._rows.restore([state.at("rows") for state in states])
-
-    def settle(self) -> None:
-        """What went may be deleted."""
-        self._rows.settle()
-
-    def metrics(self) -> Figures:
-        """Late rows and the size of the state."""
-        return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._rows.size}
+        super().restore(states)
+        self._past = states[-1].read(AsofJoinValues)["past"]

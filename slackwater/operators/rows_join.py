@@ -6,14 +6,14 @@ of both inputs have, and are then matched in the order of time. Of equal times t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol, TypedDict
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
-from slackwater.figures import Figures
+from slackwater.operators.keeping_join import JoinValues, KeepingJoin
 from slackwater.operators.operator import Emit, Input, State
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import Several, emit_early
+from slackwater.operators.several import emit_early
 from slackwater.operators.waiting_rows import MadeRows, WaitingRows
 from slackwater.progress.clock import Clock
 from slackwater.progress.heartbeat import Heartbeat
@@ -38,31 +38,26 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
         """The time of the first row of which it is not known whether it stays alone."""
 
 
-class RowsJoinValues(TypedDict):
+class RowsJoinValues(JoinValues):
     """What a journal keeps of it."""
 
-    rows: Mapping[str, object]
     released: int
-    late: list[int]
 
 
-class RowsJoin(Several):
+class RowsJoin(KeepingJoin):
     """The join of two inputs of which one or both have windows of rows."""
 
-    makes_rows: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
 
     def __init__(self, label: str, clock: Clock, rows: OrderedRows) -> None:
-        super().__init__(label)
-        self._clock = clock
+        super().__init__(label, clock, rows)
         self._rows = rows
         self._released = MIN_TICK
         """Rows up to here have been matched."""
-        self._late = [0, 0]
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
         """Keep its rows until their time has come."""
-        self._late[side] += self._rows.add(side, page, times[side].heartbeat.tick)
+        self.keep(side, page, times[side].heartbeat.tick, emit)
 
     def on_prod(
         self, prod: Prod, early: Sequence[tuple[int, Page]], times: Sequence[Punctuation], emit: Emit
@@ -102,26 +97,11 @@ class RowsJoin(Several):
         """The time of the next row that waits."""
         return self._rows.next_time(tick)
 
-    def counted(self) -> int:
-        """As the store knows them."""
-        return self._rows.counted()
-
-    def state(self, whole: bool) -> State:
-        """The heartbeat, counts, and the rows."""
-        kept = self._rows.state(whole)
-        kept.values = RowsJoinValues(rows=kept.values, released=self._released, late=list(self._late))
-        return kept
+    def values(self, common: JoinValues) -> RowsJoinValues:
+        """The heartbeat."""
+        return RowsJoinValues(**common, released=self._released)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
-        values = states[-1].read(RowsJoinValues)
-        self._released, self._late = values["released"], list(values["late"])
-        self._rows.restore([state.at("rows") for state in states])
-
-    def settle(self) -> None:
-        """What went may be deleted."""
-        self._rows.settle()
-
-    def metrics(self) -> Figures:
-        """Late rows and the size of the state."""
-        return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._rows.size}
+        super().restore(states)
+        self._released = states[-1].read(RowsJoinValues)["released"]

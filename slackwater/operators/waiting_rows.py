@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from slackwater.operators.operator import State
+from slackwater.operators.page import Page
 
 
 class KeptRows(Protocol):
@@ -28,6 +29,9 @@ class KeptRows(Protocol):
 
 class MadeRows(KeptRows, Protocol):
     """Rows that others are made of: pairs."""
+
+    def add(self, side: int, page: Page, after: int) -> int:
+        """Take the rows of a page; gives how many have a time at or below `after`: these may have lost partners."""
 
     def trial(self) -> AbstractContextManager[None]:
         """Rows that are added within it are forgotten at its end; pages that were made of them stay good."""

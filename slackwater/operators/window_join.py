@@ -11,15 +11,14 @@ be dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypedDict
+from collections.abc import Sequence
 
-from slackwater.figures import Figures
 from slackwater.operators.join_state import JoinState
+from slackwater.operators.keeping_join import JoinValues, KeepingJoin, behind
 from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import Several, emit_early, moved
+from slackwater.operators.several import emit_early, moved
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.step import Columns
 from slackwater.progress.clock import Clock
@@ -28,41 +27,32 @@ from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 
-class WindowJoinValues(TypedDict):
+class WindowJoinValues(JoinValues):
     """What a journal keeps of it."""
 
-    rows: Mapping[str, object]
     decided: list[int]
     purged: list[int]
-    late: list[int]
     pages: int
 
 
-class WindowJoin(Several):
+class WindowJoin(KeepingJoin):
     """The join of two inputs by windows of time."""
-
-    makes_rows: ClassVar[bool] = True
 
     def __init__(
         self, label: str, node: JoinNode, clock: Clock, state: JoinState, late: Sequence[Columns] | None = None
     ) -> None:
-        super().__init__(label, late)
+        super().__init__(label, clock, state, late)
         self._node = node
-        self._clock = clock
         self._kept = state
         self._decided = [MIN_TICK, MIN_TICK]
         """Of each side: rows whose last instant is at most this have come out alone, or never will."""
         self._purged = [MIN_TICK, MIN_TICK]
         """Of each side: rows whose last instant is at most this are needed no more."""
-        self._late = [0, 0]
         self._pages = 0
 
     def on_page(self, side: int, page: Page, times: Sequence[Punctuation], emit: Emit) -> None:
         """Match a page with what the other side has, then keep it."""
-        past = self._past(1 - side)
-        late = self._kept.add(side, page, past)
-        self._late[side] += late
-        self.send_late(side, page, past, late, emit)
+        self.keep(side, page, self._past(1 - side), emit)
         self._emit(self._matches(side), emit)
         if side in self._node.lone and self._node.how != "semi":
             self._emit(self._kept.alone(side, self._decided[side], self._clock.now()), emit)
@@ -165,43 +155,18 @@ class WindowJoin(Several):
 
     def map_demand(self, wanted: Wanted) -> Wanted:
         """The output is behind the inputs by as long as a row lives that may stay alone."""
-        behind = max((self._node.sides[side].longest - 1 for side in self._node.lone), default=0)
-
-        def asked(tick: int) -> int | None:
-            found = wanted(moved(tick, -behind))
-            return None if found is None else moved(found, behind)
-
-        return asked
-
-    def counted(self) -> int:
-        """As the store knows them."""
-        return self._kept.counted()
+        return behind(wanted, max((self._node.sides[side].longest - 1 for side in self._node.lone), default=0))
 
     # --- the journal
 
-    def state(self, whole: bool) -> State:
-        """Decided times, counts, and the kept rows."""
-        kept = self._kept.state(whole)
-        kept.values = WindowJoinValues(
-            rows=kept.values,
-            decided=list(self._decided),
-            purged=list(self._purged),
-            late=list(self._late),
-            pages=self._pages,
-        )
-        return kept
+    def values(self, common: JoinValues) -> WindowJoinValues:
+        """Decided times, and a count."""
+        decided, purged = list(self._decided), list(self._purged)
+        return WindowJoinValues(**common, decided=decided, purged=purged, pages=self._pages)
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
+        super().restore(states)
         values = states[-1].read(WindowJoinValues)
         self._decided, self._purged = list(values["decided"]), list(values["purged"])
-        self._late, self._pages = list(values["late"]), values["pages"]
-        self._kept.restore([state.at("rows") for state in states])
-
-    def settle(self) -> None:
-        """What went may be deleted."""
-        self._kept.settle()
-
-    def metrics(self) -> Figures:
-        """Late rows and the size of the state."""
-        return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._kept.size}
+        self._pages = values["pages"]
