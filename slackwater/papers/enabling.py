@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from slackwater.calls import called
 from slackwater.engine.enabling import Enabling
 from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
 
 
+@called()
 def periodic(every: str) -> Enabling:
     """Each stream says at regular intervals how far time is; to compare (line B of S3's experiment).
 
@@ -19,6 +21,7 @@ def periodic(every: str) -> Enabling:
     return Enabling(asked=False, every=length)
 
 
+@called()
 def no_enabling() -> Enabling:
     """No stream says more than its rows do, so a quiet one holds others for ever; to compare (S3's line A)."""
     return Enabling(asked=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.calls import called
 from slackwater.scheduling.by_slope import BySlope
 from slackwater.scheduling.chart import PathStep, Segment, in_order
 from slackwater.scheduling.strategy import STRATEGIES
@@ -32,6 +33,7 @@ class Greedy(BySlope):
         return list(alone.values())
 
 
+@called()
 def greedy() -> Greedy:
     """First the operator that frees most room a second by itself; to compare. For `Session(strategy=…)`."""
     return Greedy()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.figures import Figures
 from slackwater.progress.arrival import Arrival
@@ -42,6 +43,7 @@ class MaxDelay(DefaultTimeout):
         return f"max_delay({', '.join(f'{name}={value}' for name, value in shown.items() if value)})"
 
 
+@called()
 def max_delay(timeout: str | timedelta | None = None, idle: Span | None = None) -> MaxDelay:
     """A wait as long as the largest delay seen, to compare (S4 section 2).
 

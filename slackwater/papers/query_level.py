@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from slackwater.calls import called
 from slackwater.scheduling.heartbeats import HEARTBEATS, Plan, StreamLabel, Streams, common_streams, streams_below
 from slackwater.scheduling.paths import readers
 
@@ -29,6 +30,7 @@ class QueryLevel:
         return {label: StreamLabel(of, enters[label]) for label, of in streams.items()}
 
 
+@called()
 def query_level() -> QueryLevel:
     """All pages of a query wait for its slowest stream; to compare. For `Session(heartbeat_scope=…)`."""
     return QueryLevel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.scheduling.chain import Chain
 from slackwater.scheduling.fifo import Fifo
@@ -39,6 +40,7 @@ class RandomMix(Chain):
         return self._fifo.because(picked, ready) if self._by_age else super().because(picked, ready)
 
 
+@called()
 def random_mix(fifo: float = 0.5, seed: int = 1) -> RandomMix:
     """Chain for memory, and at random FIFO for latency; to compare. For `Session(strategy=…)`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from slackwater.calls import called
 from slackwater.errors import QueryError
 from slackwater.progress.time import microseconds
 from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
@@ -57,6 +58,7 @@ class RoundRobin(Ordered):
         return f"its turn: it last ran in run {picked.last_run}" if picked.last_run else "its turn: it never ran"
 
 
+@called()
 def round_robin(quantum: str | timedelta | None = None) -> RoundRobin:
     """Every operator that has work gets its turn; to compare. For `Session(strategy=…)`.
 

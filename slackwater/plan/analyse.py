@@ -66,7 +66,7 @@ class Analysis:
 
     def of(self, query: L.Logical, as_rows: bool = False) -> AnalysedPlan:
         """The plan of a query; with `as_rows`, of one whose results are the rows of another window."""
-        key = (query, as_rows)
+        key = (L.checked(query), as_rows)
         if key not in self._known:
             if len(self._known) >= self._MOST:
                 self._known.clear()

@@ -6,11 +6,12 @@ They hold the user's words. `analyse` checks them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from slackwater.errors import QueryError
 from slackwater.plan.step import Function
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.time import Span
@@ -225,3 +226,18 @@ class JoinStored(Logical):
 def _names(columns: Iterable[Column]) -> list[str]:
     given = [[text] if name is None else name.strip("()").split(",") for name, text in columns]
     return [name.strip(" `").lower() for names in given for name in names]
+
+
+def checked(query: Logical) -> Logical:
+    """The node, or an error that names a setting that is a list or another thing that changes."""
+    try:
+        hash(query)
+    except TypeError:
+        for setting in fields(query):  # type: ignore[arg-type]
+            value = getattr(query, setting.name)
+            try:
+                hash(value)
+            except TypeError:
+                raise QueryError(f"{setting.name}={value!r} is no text and no number; write one") from None
+        raise
+    return query

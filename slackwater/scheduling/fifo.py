@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.calls import called
 from slackwater.scheduling.strategy import STRATEGIES, Ordered, Ready
 
 
@@ -43,6 +44,7 @@ def _urgency(ready: Ready) -> tuple[bool, int, bool, int]:
     return not ready.results, _age(ready), ready.oldest_in_need is None, -ready.depth
 
 
+@called()
 def fifo() -> Fifo:
     """The soonest answers: each page goes through all its operators before the next. For `Session(strategy=…)`."""
     return Fifo()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, Protocol
 
+from slackwater.calls import called
 from slackwater.choices import Choices
 from slackwater.scheduling.paths import readers
 
@@ -154,11 +155,13 @@ def common_streams(labels: Iterable[Streams]) -> Streams:
     return first.intersection(*rest)
 
 
+@called()
 def operator_level() -> OperatorLevel:
     """No page waits: each operator looks at its own inputs. The default of `Session(heartbeat_scope=…)`."""
     return OperatorLevel()
 
 
+@called()
 def memory_aware() -> MemoryAware:
     """Less memory: pages wait before operators that multiply rows. For `Session(heartbeat_scope=…)`."""
     return MemoryAware()

@@ -72,7 +72,7 @@ def arrow_page(
     """A page in this process; like a Spark page it knows its arrival only once something has run."""
     hidden = []
     if time is not None:
-        ticks = expression(time).cast(pl.Int64)
+        ticks = expression(time).cast(pl.Int64, strict=False)  # what is no time is null, as on Spark
         hidden.append(pl.when(ticks.is_between(FIRST_TIME, LAST_TIME)).then(ticks).alias(TIME))
     if source is not None:
         hidden.append(source_text(expression(source)).alias(SOURCE))

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from slackwater.columns import bad_name
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.pattern_reader import pattern_columns
@@ -67,13 +68,21 @@ class StreamSpec:
         if self.time_column not in self.schema.names:
             names = ", ".join(self.schema.names)
             raise QueryError(f"stream {name!r}: there is no column {self.time_column!r}; there are {names}")
+        if wrong := next((wrong for column in self.schema.names if (wrong := bad_name(column))), None):
+            raise QueryError(f"stream {name!r}: {wrong}")
+        if len({column.lower() for column in self.schema.names}) < len(self.schema.names):
+            raise QueryError(f"stream {name!r}: two columns have one name (capitals do not count); rename one")
         kind, relation = self.schema.field(self.time_column).type, SampleRelation.like(self.plain)
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)):
+            raise QueryError(
+                f"stream {name!r}: the time {self.time_column!r} is of type {kind}; take a time or a number"
+            )
         domain = TimeDomain.TIMESTAMP if pa.types.is_timestamp(kind) else TimeDomain.SEQUENCE
         columns = tuple((field.name, str(field.type)) for field in self.plain)
         disorder = with_default_timeout(self.disorder) if self.live else self.disorder
         punctuation, time = getattr(disorder, "column", None), self.time_column
         node = StreamNode(
-            *(name, columns, time, time, domain, disorder, self.source, punctuation, relation.schema),
+            *(name, columns, f"`{time}`", time, domain, disorder, self.source, punctuation, relation.schema),
             patterns_of(disorder),
             ahead=self.ahead,
             live=self.live,

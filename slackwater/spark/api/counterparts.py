@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from pyspark.sql import SparkSession
@@ -227,6 +227,11 @@ FLAG = Kind(lambda value: isinstance(value, bool), lambda value: "True or False"
 NAME = Kind(lambda value: isinstance(value, str), lambda value: repr(str(value)))
 #: What to do when the journal holds another query.
 CHANGE = Kind(lambda value: value in ("continue", "new"), lambda value: "'continue' or 'new'")
+#: One name, or several.
+NAMES = Kind(
+    lambda value: isinstance(value, Sequence) and all(isinstance(name, str) for name in value),
+    lambda value: "'k' or ['k', 'l']",
+)
 #: A number of rows.
 COUNT = Kind(
     lambda value: isinstance(value, int) and not isinstance(value, bool), lambda value: "20 or another number"

@@ -103,7 +103,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         """
         return self._step(L.Select((self._logical,), pairs_of("select", columns, named)))
 
-    @called()
+    @called(column=words.NAME, name=words.NAME)
     def explode(self, column: str, name: str | None = None, *, outer: bool = False) -> Query:
         """One row for each element of an array, with the other columns of its row and its time.
 
@@ -116,11 +116,11 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
             outer: whether rows without elements stay.
         """
         names = self.session._analysis.of(self._logical).relation.names
-        if name is None and column.lower() not in [known.lower() for known in names]:
+        if column is None or (name is None and column.lower() not in [known.lower() for known in names]):
             raise QueryError(f"explode({column!r}): give the element a name, as in explode({column!r}, 'item')")
         return self.withColumn(name or column, f"explode{'_outer' * outer}({column})")
 
-    @called(words.DISTINCT_ARGUMENTS)
+    @called(words.DISTINCT_ARGUMENTS, keys=words.NAMES)
     def drop_duplicates(self, keys: str | Sequence[str] | None = None, *, within: Span) -> Query:
         """The rows without duplicates: rows that are equal in some columns and near in time. `dropDuplicates` too.
 

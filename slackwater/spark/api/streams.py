@@ -156,9 +156,9 @@ def declare_stream(
 ) -> Stream:
     """Declare a stream, or say what is wrong with it."""
     catalogue, running = session._catalogue, session._running
+    check_frame(name, df)
     if name in catalogue:
         raise QueryError(f"there is already a stream {name!r}; declare each stream once")
-    check_frame(name, df)
     clock: str | Internal | Latent = unwrapped("time", how.time)
     source, arrival = unwrapped("source", how.source), unwrapped("arrival", how.arrival)
     rows = moved_to(running.pages.spark, df)
