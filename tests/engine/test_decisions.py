@@ -223,9 +223,13 @@ def test_a_prod_that_cannot_be_answered(caplog: pytest.LogCaptureFixture) -> Non
     assert refused["operator"] == "q/window"
 
 
+#: Errors of which a program cannot know the reason: any error, any of Spark's jobs, any of a file system.
+BROAD = {"Exception", "BaseException", "Py4JJavaError", "PySparkException", "OSError"}
+
+
 def broad(handler: ast.ExceptHandler) -> bool:
-    kind = handler.type
-    return kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException"))
+    kinds = [] if handler.type is None else [n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)]
+    return not kinds or bool(BROAD & set(kinds))
 
 
 def test_no_broad_handler_swallows_an_error() -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType
 
 from slackwater.errors import QueryError
+from slackwater.events import decision
 
 MEMORY = 512 * 2**20
 DISK = 32 * 2**30
@@ -134,8 +135,9 @@ def hold(frame: DataFrame) -> tuple[DataFrame, int, int]:
     rows = watched.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
     try:
         found = seen.get
-    except Py4JJavaError:
+    except Py4JJavaError as error:
         # Spark saw that no row can pass the filter and left out all there was to watch.
+        decision("page.held_uncounted", error=error)
         return rows, 0, 0
     return rows, found[_ROWS], found[_BYTES] or 0
 

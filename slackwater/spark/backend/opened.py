@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from slackwater.columns import PUNCTUATION, SOURCE, TIME, UNTIL
+from slackwater.events import decision
 from slackwater.operators.page import CachedRows, DriverRows, JoinOutput, Location, SavedRows, SourceRows
 from slackwater.plan.step import Columns, Step
 from slackwater.spark.backend.compile import CompiledRows, column, named
@@ -40,7 +41,8 @@ class Counter:
         """How many there were, after a job; None if Spark saw that it needs none of them."""
         try:
             counted: int = self._seen.get["rows"]
-        except Py4JJavaError:
+        except Py4JJavaError as error:
+            decision("rows.not_counted", error=error)
             return None
         self._tell(counted)
         return counted

@@ -217,8 +217,9 @@ class PageRows:
             return
         try:
             seen = statistics.get
-        except Py4JJavaError:
+        except Py4JJavaError as error:
             # Spark saw that no row can pass the filter and left out the scan, statistics and all.
+            decision("page.measured_again", error=error)
             self.measure()
             return
         row = pl.DataFrame([{c: seen[c] for c in COLUMNS if c in seen}])

@@ -114,8 +114,9 @@ def _indexes(frame: DataFrame) -> list[Any]:
         leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
         found = [leaves.apply(n).relation().location() for n in range(leaves.size())]
         return found if all(_simple(index) == "InMemoryFileIndex" for index in found) else []
-    except (Py4JError, AttributeError, TypeError):
-        return []  # no files
+    except (Py4JError, AttributeError, TypeError) as error:
+        decision("table.no_files", error=error)
+        return []
 
 
 def _simple(thing: Any) -> str:

@@ -95,6 +95,7 @@ class CellFiles(PartitionedFiles):
         except (PySparkException, Py4JJavaError) as error:
             if not too_large(error):
                 raise
+            decision("join.rows_stay_in_files", error=error)
             return None
 
     def without_late(self, files: list[PartFile], after: int) -> tuple[list[PartFile], int]:

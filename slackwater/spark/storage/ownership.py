@@ -105,7 +105,8 @@ def read_owner(disk: Disk, folder: str) -> Owner | None:
     text = disk.read(f"{folder}/{_OWNER}")
     try:
         return None if text is None else Owner(**json.loads(text))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError) as error:
+        decision("journal.owner_unreadable", folder=folder, error=error)
         return None
 
 
