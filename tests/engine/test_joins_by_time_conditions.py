@@ -77,7 +77,7 @@ CONDITIONS = st.builds(
 LENGTHS = st.tuples(st.integers(0, 6), st.integers(0, 6))
 
 
-@settings(max_examples=60)
+@settings(max_examples=80)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     kinds=st.lists(CONDITIONS | st.builds(three, LENGTHS, LENGTHS), min_size=1, max_size=3),

@@ -56,7 +56,7 @@ def kind(length: int, other: int, partition: tuple[str, ...]) -> Kind:
     return Kind(query, wanted, ())
 
 
-@settings(max_examples=60)
+@settings(max_examples=80)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     kinds=st.lists(

@@ -195,7 +195,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     stream=bounded_streams(most=20),
     events=st.lists(EVENTS, max_size=12),

@@ -206,7 +206,7 @@ def test_both_ends_of_a_distance_are_included(how: str) -> None:
     assert len(rows) == {"inner": 2, "left": 2, "right": 4, "full": 4, "semi": 1, "anti": 0}[how]
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     first=st.integers(0, 80),

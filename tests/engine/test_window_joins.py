@@ -114,7 +114,7 @@ KINDS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=120)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=14) for name in "abc"}),
     kinds=st.lists(KINDS, min_size=1, max_size=3),

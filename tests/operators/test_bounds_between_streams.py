@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -72,7 +72,6 @@ def played(world: World, script: Script, names: Sequence[str]) -> None:
 
 
 @STEADY
-@settings(max_examples=60)
 @given(worlds(counted=True))
 def test_s1_2_no_row_that_keeps_its_bounds_is_late_and_no_window_waits_longer_than_they_imply(world: World) -> None:
     """The whole matrix, in both directions: sets of pairs, tuple-based pairs, and what follows through others."""
@@ -312,7 +311,6 @@ def test_a_restart_keeps_what_the_other_stream_has_promised(tmp_path: Path) -> N
     assert [r["n"] for r in sink.rows] == [1]
 
 
-@settings(max_examples=60)
 @given(st.data())
 @STEADY
 def test_a_restart_at_any_instant_changes_no_answer(tmp_path_factory: Any, data: st.DataObject) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -138,7 +138,6 @@ def script_of(made: PlanNode, folder: str, sink: ListSink, limit: int | None = N
     return script
 
 
-@settings(max_examples=60)
 @given(
     stream=st.one_of(bounded_streams(), unbounded_streams()),
     within=st.integers(1, 15),
@@ -172,7 +171,6 @@ def test_the_first_row_goes_on_and_those_near_it_do_not(
 PUNCTUATED = SAMPLE.with_columns(upto=pl.lit(0, pl.Int64))
 
 
-@settings(max_examples=60)
 @given(
     rows=st.lists(
         st.tuples(
@@ -212,7 +210,6 @@ def test_a_new_source_loses_nothing(
     assert sum(figures["late_by_source"].values()) == oracle.late
 
 
-@settings(max_examples=60)
 @given(stream=bounded_streams(), within=st.integers(1, 10), stops=st.sets(st.integers(0, 10)))
 def test_a_window_over_it_counts_what_goes_on(stream: Stream, within: int, stops: set[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:

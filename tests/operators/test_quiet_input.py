@@ -81,7 +81,7 @@ def test_a_window_that_holds_nothing_asks_nobody() -> None:
 # --- how long it takes, and that nothing is lost by it
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(bounds=st.fixed_dictionaries({"a": BOUNDS, "b": BOUNDS}), steps=STEPS, by_wakes=st.booleans())
 def test_a_quiet_input_delays_no_answer_longer_than_its_bounds_and_loses_no_row(
     bounds: dict[str, Quiet], steps: list[tuple[int, str | None, list[int]]], by_wakes: bool

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -212,7 +212,6 @@ def check(kind: Joined, streams: dict[str, Stream], events: list[tuple[str, Any]
     return asked
 
 
-@settings(max_examples=60)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     streams=st.fixed_dictionaries({name: bounded_streams(most=12) for name in "abc"}),

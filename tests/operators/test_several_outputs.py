@@ -5,7 +5,7 @@ from __future__ import annotations
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -45,7 +45,6 @@ def plan(slack: int) -> object:
 FATES = st.lists(st.sampled_from([None, None, "before", "after"]), max_size=6)
 
 
-@settings(max_examples=60)
 @given(bounded_streams(), FATES, FATES, FATES)
 def test_each_output_has_every_row_once(
     stream: Stream, first: list[str | None], second: list[str | None], third: list[str | None]
