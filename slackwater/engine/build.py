@@ -26,7 +26,6 @@ from slackwater.operators.map import MapPages
 from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.pages import Pages
-from slackwater.operators.pattern_reader import PatternReader
 from slackwater.operators.policy_port import Subscription
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
@@ -34,6 +33,7 @@ from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.running_totals import RunningTotals
 from slackwater.operators.session_aggregate import SessionAggregate
 from slackwater.operators.shared_fold import SharedFold
+from slackwater.operators.signal_reader import SignalReader
 from slackwater.operators.sink import Output, Sink
 from slackwater.operators.source import Source
 from slackwater.operators.stamp import ClockStamp
@@ -342,7 +342,7 @@ class QueryBuild:
         if label not in executor.graph:
             tracker, ahead = stream.fresh_tracker(stream.disorder), read_ahead(stream.ahead, stream.domain)
             needs, batching = stream.disorder.needs, executor.batching()
-            reader = PatternReader.of(stream.punctuation, stream.patterns)
+            reader = SignalReader.of(stream.punctuation, stream.signals)
             source = Source(label, tracker, needs, batching, ahead, stream.policy_text(), reader)
             executor.add(source, about=stream.describe(), clock=self._settings.clock)
         node = executor.graph.nodes[label]

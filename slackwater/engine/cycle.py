@@ -156,6 +156,10 @@ class Cycle:
             return next((t.source for t in taken if t.is_page), None)
 
         def emit(element: Element, port: str = MAIN) -> None:
+            if isinstance(element, Prod) and node.is_source:  # it rides in the page, and goes by all sources
+                for query in sorted(node.queries):
+                    self.prod(replace(element, query=query))
+                return
             if isinstance(element, Page):
                 if self._will_wait(node):
                     began = self.stopwatch()

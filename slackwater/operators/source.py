@@ -15,9 +15,9 @@ from slackwater.operators.label import Label
 from slackwater.operators.large_columns import Column, LargeColumns, columns_of
 from slackwater.operators.operator import MAIN, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
-from slackwater.operators.pattern_reader import PatternReader
 from slackwater.operators.policy_port import PolicyPort, Subscription
 from slackwater.operators.prod import Prod
+from slackwater.operators.signal_reader import SignalReader
 from slackwater.operators.source_values import SourceValues
 from slackwater.progress.ahead import AheadGuard
 from slackwater.progress.arrival import Arrival
@@ -47,11 +47,11 @@ class Source(Unary):
         batching: Batching | None = None,
         ahead: int | None = None,
         policy: str = "",
-        patterns: PatternReader | None = None,
+        signals: SignalReader | None = None,
     ) -> None:
         super().__init__(label)
         self._guard = AheadGuard(ahead)
-        self._batching, self._patterns = batching or SinglePages(), patterns
+        self._batching, self._signals = batching or SinglePages(), signals
         self._ports = {MAIN: PolicyPort(tracker)}
         self._policy = policy  # The policy in words: a port of another policy must not take over its state.
         self._needs = self.asked = needs
@@ -183,6 +183,8 @@ class Source(Unary):
         for port, policy_port in self._ports.items():
             policy_port.tracker.admit(page.number)
             emit(page, port)
+        for prod in [] if self._signals is None else self._signals.prods(self.pages, page):
+            emit(prod)
 
     def output(self, times: Sequence[Punctuation]) -> None:
         """It says by itself how far time has come, by each policy."""
@@ -294,9 +296,9 @@ class Source(Unary):
             if arrival is None:
                 waiting.append(page)
                 continue
+            if self._signals is not None:
+                arrival = self._signals.read(self.pages, page, arrival)
             self._count(page, arrival)
-            if self._patterns is not None:
-                arrival = self._patterns.read(self.pages, page, arrival)
             self.pages.release(page)
             if arrival.rows:
                 self._quiet_since = max(self._quiet_since, arrival.at - self._away)

@@ -36,6 +36,7 @@ from slackwater.plan.nodes import AggregateNode, StampNode, StepNode, StreamNode
 from slackwater.plan.over_rows import over_rows
 from slackwater.plan.post_aggregate import spelled, split
 from slackwater.plan.relation import Relation, Types
+from slackwater.plan.signals import data_rows, prod_condition, time_of_rows
 from slackwater.plan.steps import Map, Where
 from slackwater.plan.time_domains import check_time_kinds
 from slackwater.plan.unite import AnalysedPlan, in_order, united
@@ -89,7 +90,8 @@ class Analysis:
             raise
 
     def _scan(self, query: L.Scan, as_rows: bool) -> AnalysedPlan:
-        return AnalysedPlan(*self._types.stream(query.stream))
+        node, relation = self._types.stream(query.stream)
+        return AnalysedPlan(data_rows(node), relation)
 
     def _distinct(self, query: L.DropDuplicates, as_rows: bool) -> AnalysedPlan:
         return distinct(self.of(query.inputs[0], as_rows), query)
@@ -285,6 +287,7 @@ class Analysis:
         _, relation = self._types.stream(stream.declared)
         policy = stream.policy(window.disorder)
         ticks, domain = relation.ticks(written, "window on")
+        ticks = time_of_rows(prod_condition(stream), ticks)
         other = replace(stream, time=ticks, written_time=written, domain=domain, disorder=policy, bounds=None)
         try:
             self._types.check_policy(other)

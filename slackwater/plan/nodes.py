@@ -45,8 +45,8 @@ class StreamNode(NeverEarly, PlanNode):
     punctuation: str | None = None
     """Spark SQL that gives, in ticks, the punctuation that a row carries; for a punctuated stream."""
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    patterns: Columns = ()
-    """Spark SQL of what else a punctuation says: `since` in ticks, and of each attribute the value as text."""
+    signals: Columns = ()
+    """Spark SQL of what else rows tell the engine, by the names of `operators/signal_reader.py`."""
     of: str = ""
     """The declared stream, if this node reads it by another time attribute."""
     ahead: Span | None = None
@@ -96,7 +96,7 @@ class StreamNode(NeverEarly, PlanNode):
     def used_columns(self, wanted: Wanted) -> set[str]:
         """The columns to read: what is wanted, and what gives the time, the source and punctuations."""
         hidden = [sql for sql in (self.time, self.source, self.punctuation) if sql is not None]
-        hidden += [sql for _, sql in self.patterns]
+        hidden += [sql for _, sql in self.signals]
         return used_columns([name for name, _ in self.columns], None if wanted is None else [*wanted, *hidden])
 
     def is_source(self, text: str) -> bool:

@@ -17,7 +17,7 @@ from slackwater.sql.values import read_length
 #: Formats that are folders of files. The second kind has the columns in its files.
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 _SELF_DESCRIBING = ("avro", "orc", "parquet")
-_CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER", "AHEAD", "HISTORY")
+_CLAUSES = ("OPTIONS", "WHERE", "TIME", "SOURCE", "DISORDER", "REPLAY", "TRIGGER", "AHEAD", "HISTORY", "PRODS")
 #: Kinds of time other than a column.
 _KINDS = {"INTERNAL": internal, "LATENT": latent}
 _TABLE_CLAUSES = ("OPTIONS", "WHERE")
@@ -75,6 +75,9 @@ def _clause(cursor: Cursor, word: str, fields: dict[str, Any]) -> None:
     elif word == "TRIGGER":
         cursor.accept("EVERY")
         fields["trigger"] = read_length(cursor, "how often to read, as in TRIGGER 5 SECONDS")
+    elif word == "PRODS":
+        cursor.expect("WHEN")
+        fields["prods_when"] = read_expression(cursor, "when a row is a prod", _CLAUSES).text
     elif word == "AHEAD":
         what = "how far ahead of the clock rows may be, as in AHEAD 5 MINUTES or AHEAD NEVER"
         fields["ahead"] = "never" if cursor.accept("NEVER") else read_length(cursor, what)
@@ -109,7 +112,7 @@ def _check(cursor: Cursor, stream: CreateStream) -> None:
     if stream.time == "":
         cursor.expected("TIME and the column of time, as in TIME sent", _CLAUSES)
     if stream.prods:
-        for word in ("DISORDER", "SOURCE", "AHEAD"):
+        for word in ("DISORDER", "SOURCE", "AHEAD", "PRODS"):
             if word in stream.spans:
                 wrong = f"a stream of prods moves no time and has no sources; leave out {word}"
                 raise _error(cursor, stream, word, wrong)

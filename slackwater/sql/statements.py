@@ -102,6 +102,8 @@ class CreateStream(CreateTable):
     ahead: str | None = None
     """How far ahead of the clock rows may be."""
     prods: bool = False
+    prods_when: str | None = None
+    """When a row is a prod."""
     history: str | None = None
     """The stored table whose rows come first; `arrival` is then that of its rows."""
     seam: str | None = None

@@ -13,10 +13,10 @@ import pyarrow as pa
 from slackwater.columns import bad_name
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
-from slackwater.operators.pattern_reader import pattern_columns
 from slackwater.plan.analyse import Analysis
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.signals import pattern_columns, prod_columns, read_condition, time_of_rows
 from slackwater.plan.sql_type import arrow_schema
 from slackwater.plan.step import Columns
 from slackwater.progress.bounds.punctuated import Punctuated
@@ -49,6 +49,8 @@ class StreamSpec:
     partitioned: bool = False
     """Whether its sources are the partitions of a log, such as Kafka."""
 
+    prods: str | None = None
+    """When a row is a prod."""
     ahead: Span | None = None
     """How far ahead of the clock rows are believed; one day if left out, where time is a timestamp."""
 
@@ -81,9 +83,11 @@ class StreamSpec:
         columns = tuple((field.name, str(field.type)) for field in self.plain)
         disorder = with_default_timeout(self.disorder) if self.live else self.disorder
         punctuation, time = getattr(disorder, "column", None), self.time_column
+        asks = read_condition(self.prods)
         node = StreamNode(
-            *(name, columns, f"`{time}`", time, domain, disorder, self.source, punctuation, relation.schema),
-            patterns_of(disorder),
+            *(name, columns, time_of_rows(asks, f"`{time}`"), time),
+            *(domain, disorder, self.source, punctuation, relation.schema),
+            (*patterns_of(disorder), *prod_columns(asks, f"`{time}`")),
             ahead=self.ahead,
             live=self.live,
             partitioned=self.partitioned,

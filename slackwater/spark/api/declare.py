@@ -9,8 +9,8 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from slackwater.columns import bad_name
 from slackwater.errors import QueryError, shown
-from slackwater.operators.pattern_reader import pattern_columns
 from slackwater.plan.nodes import StreamNode
+from slackwater.plan.signals import pattern_columns, prod_columns, read_condition, time_of_rows
 from slackwater.plan.step import Columns
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.bounds.punctuated import Punctuated
@@ -61,6 +61,7 @@ def stream_node(
     disorder: Disorder | None,
     what: str = "time",
     ahead: Span | None = None,
+    prods: str | None = None,
     partitioned: bool = False,
 ) -> StreamNode:
     """The node of a stream, or an error that says what to write."""
@@ -103,19 +104,23 @@ def stream_node(
         patterns = pattern_columns(since, disorder.on)
     if df.isStreaming:
         disorder = with_default_timeout(disorder)
-    rows = FrameRelation(df)
+    rows, asks = FrameRelation(df), read_condition(prods)
+    if asks is not None:
+        if not isinstance(time, str):
+            raise QueryError(f"stream {name!r}: prods= needs rows with a time; write its column, as in time='sent'")
+        rows.where(asks)
     written = time if isinstance(time, str) else time.describe()
     node = StreamNode(
         name,
         rows.columns,
-        ticks,
+        time_of_rows(asks, ticks),
         written,
         domain,
         disorder,
         source,
         punctuation,
         rows.schema(),
-        patterns,
+        (*patterns, *prod_columns(asks, ticks)),
         ahead=ahead,
         live=df.isStreaming,
         partitioned=partitioned,

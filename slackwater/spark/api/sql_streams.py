@@ -27,7 +27,7 @@ _CLAUSES |= {"read_kafka": "OPTIONS", "read_kafka:": "FROM"}
 #: Options that are arguments of `read_kafka`; Spark's words for them are understood, too.
 _OF_KAFKA = {"servers": "servers", "kafka.bootstrap.servers": "servers", "topic": "topic", "subscribe": "topic"}
 _OF_KAFKA |= {"start": "start", "startingoffsets": "start", "format": "format"}
-_CLAUSES |= {"punctuated": "DISORDER", "punctuated(": "DISORDER", "ahead": "AHEAD"}
+_CLAUSES |= {"prods": "PRODS", "punctuated": "DISORDER", "punctuated(": "DISORDER", "ahead": "AHEAD"}
 
 
 def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stream:
@@ -51,6 +51,7 @@ def declare_stream(session: Session, stream: CreateStream, folder: Path) -> Stre
             page=stream.page or "10 seconds",
             trigger=stream.trigger,
             ahead=stream.ahead,
+            prods=stream.prods_when,
             role="prods" if stream.prods else None,
         )
     except QueryError as error:
@@ -85,6 +86,7 @@ def _read_kafka(session: Session, stream: CreateStream) -> Stream:
         options=options,
         trigger=stream.trigger,
         ahead=stream.ahead,
+        prods=stream.prods_when,
         **own,
     )
 

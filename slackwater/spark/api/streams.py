@@ -43,6 +43,7 @@ class StreamOptions:
     ahead: str | None = None
     history: DataFrame | None = None
     seam: str | Column | None = None
+    prods: str | Column | None = None
 
 
 class DeclaresStreams:
@@ -64,6 +65,7 @@ class DeclaresStreams:
         ahead: str | None = None,
         history: DataFrame | None = None,
         seam: str | Column | None = None,
+        prods: str | Column | None = None,
     ) -> Stream:
         """A declared stream, on which queries are written.
 
@@ -95,8 +97,11 @@ class DeclaresStreams:
                 all open windows. If there is a column `at` (other than the time or arrival column), it asks for
                 the windows that contain it. A column `where` restricts it to groups, a column `query` to one
                 query. In a replay a prod comes after the pages that have arrived by the end of its own.
+            prods: a condition: the rows that meet it are no rows of the stream, and move no time. Each asks all
+                queries of the stream for early answers of the windows that end by its time, or of all open windows
+                if it has none. It stays behind the rows of its own micro-batch and before those of the next.
         """
-        how = StreamOptions(time, source, disorder, arrival, page, trigger, role, ahead, history, seam)
+        how = StreamOptions(time, source, disorder, arrival, page, trigger, role, ahead, history, seam, prods)
         return declare_stream(cast("Session", self), name, df, how)
 
     @called(words.STREAM_ARGUMENTS, disorder=words.POLICY, trigger=words.LENGTH)
@@ -115,6 +120,7 @@ class DeclaresStreams:
         options: Mapping[str, Any] | None = None,
         trigger: str | None = None,
         ahead: str | None = None,
+        prods: str | Column | None = None,
     ) -> Stream:
         """A stream of the messages of a topic of Kafka.
 
@@ -139,10 +145,12 @@ class DeclaresStreams:
             options: options of Spark's reader, as in {"maxOffsetsPerTrigger": 1000000}.
             trigger: as in `stream`.
             ahead: as in `stream`.
+            prods: as in `stream`.
         """
         session = cast("Session", self)
         topics = Topics(session.spark, servers, topic, schema, format, start, options or {})
-        how = StreamOptions(time, PARTITION if source is None else source, disorder, trigger=trigger, ahead=ahead)
+        key = PARTITION if source is None else source
+        how = StreamOptions(time, key, disorder, trigger=trigger, ahead=ahead, prods=prods)
         return declare_stream(session, name, topics.frame(), how, topics, partitioned=source is None)
 
 
@@ -162,14 +170,18 @@ def declare_stream(
     clock: str | Internal | Latent = unwrapped("time", how.time)
     source, arrival = unwrapped("source", how.source), unwrapped("arrival", how.arrival)
     rows = moved_to(running.pages.spark, df)
-    if check_role(name, how.role, {"disorder": how.disorder, "source": source, "ahead": how.ahead}):
+    prods: str | None = unwrapped("prods", how.prods)
+    given = {"disorder": how.disorder, "source": source, "ahead": how.ahead, "prods": prods}
+    if check_role(name, how.role, given):
         control = read_control(name, rows, clock, arrival)
         replay = read_replay(control.node, rows, arrival, how.page)
         declared = Declaration(control.node, df, replay, how.trigger)
         catalogue.declare(declared)
         running.control(control, declared)
     else:
-        node = stream_node(name, rows, clock, source, how.disorder, ahead=how.ahead, partitioned=partitioned)
+        node = stream_node(
+            name, rows, clock, source, how.disorder, ahead=how.ahead, partitioned=partitioned, prods=prods
+        )
         if how.history is None:
             if how.seam is not None:
                 raise QueryError(f"stream {name!r}: seam= is for a stream with history=; leave it out")

@@ -1,0 +1,48 @@
+"""What rows of a stream tell the engine beside their time: patterns in punctuations, and prods (S5 2.1, 3.2 b)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.plan.node import PlanNode
+from slackwater.plan.nodes import StepNode, StreamNode
+from slackwater.plan.step import Columns
+from slackwater.plan.steps import Where
+
+#: The names of `StreamNode.signals`: where a punctuation's stretch of time begins, the values of its attributes,
+SINCE, VALUE = "__since", "__value"
+#: whether a row is a prod, and the time by which the windows end that it asks for.
+PROD, PROD_UNTIL = "__prod", "__prod_until"
+
+
+def pattern_columns(since: str | None, attributes: Sequence[str]) -> Columns:
+    """The columns as `StreamNode.signals` has them; values as text, as groups are compared with them."""
+    begins = () if since is None else ((SINCE, since),)
+    return (*begins, *((f"{VALUE}{n}", f"CAST({sql} AS STRING)") for n, sql in enumerate(attributes)))
+
+
+def read_condition(written: str | None) -> str | None:
+    """When a row is a prod, as Spark SQL that is never null."""
+    return None if written is None else f"coalesce(({written}), false)"
+
+
+def prod_columns(condition: str | None, ticks: str) -> Columns:
+    """The same for rows that are prods."""
+    return () if condition is None else ((PROD, condition), (PROD_UNTIL, ticks))
+
+
+def time_of_rows(condition: str | None, ticks: str) -> str:
+    """The time of rows that are no prods: these move no time."""
+    return ticks if condition is None else f"CASE WHEN {condition} THEN NULL ELSE {ticks} END"
+
+
+def prod_condition(stream: StreamNode) -> str | None:
+    """When a row is a prod; None if no row is."""
+    return next((sql for name, sql in stream.signals if name == PROD), None)
+
+
+def data_rows(node: PlanNode) -> PlanNode:
+    """The rows of a stream that are no prods."""
+    stream = node.as_stream()
+    prods = None if stream is None else prod_condition(stream)
+    return node if prods is None else StepNode((node,), Where(f"NOT {prods}"), node.schema)
