@@ -171,7 +171,7 @@ def declare_stream(
     source, arrival = unwrapped("source", how.source), unwrapped("arrival", how.arrival)
     rows = moved_to(running.pages.spark, df)
     prods: str | None = unwrapped("prods", how.prods)
-    given = {"disorder": how.disorder, "source": source, "ahead": how.ahead, "prods": prods}
+    given: dict[str, object] = {"disorder": how.disorder, "source": source, "ahead": how.ahead, "prods": prods}
     if check_role(name, how.role, given):
         control = read_control(name, rows, clock, arrival)
         replay = read_replay(control.node, rows, arrival, how.page)
