@@ -47,9 +47,14 @@ def test_spilled_totals_are_those_in_the_driver(spark: SparkSession, forget: str
                 .agg(n="count(*)", total="sum(price)", kinds="count(DISTINCT kind_of)")
             )
             assert s.sql(query.to_sql()).describe() == query.describe()
-            run = query.start(early=EVERY)
+            said: list[dict[str, Any]] = []
+            run = query.start(
+                [lambda df, _, said=said: said.extend(r.asDict() for r in df.collect()), None], early=EVERY
+            )
             s.run_available(drain=True)
-            found.append(answers(run.results().to_pylist()))
+            found.append(answers(said))
+            latest = {row["k"]: row["n"] for row in said}
+            assert {row["k"]: row["n"] for row in run.results().to_pylist()} == latest
             store = "spilled" if limit == 0 else "resident"
             assert run.metrics()["store"] == store
     assert found[0] == found[1]
