@@ -103,9 +103,10 @@ def check_job(job: Job) -> None:
 def _checked(session: Session, statement: S.SelectStatement | S.Insert) -> str:
     select = statement.select if isinstance(statement, S.Insert) else statement
     late = statement.late if isinstance(statement, S.Insert) else None
+    ordered = isinstance(statement, S.Insert) and statement.ordered
     query = session._interpreter.query(select)
     with at(statement):
-        check_settings(query._plan, query.early, query.sideline, late)
+        check_settings(query._plan, query.early, query.sideline, late, ordered)
     return query.describe()
 
 

@@ -15,11 +15,13 @@ from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
 from slackwater.engine.prodders import marked, prodders
 from slackwater.engine.query_labels import labels_of
+from slackwater.engine.result_sink import result_sink
 from slackwater.engine.settings import QuerySettings
 from slackwater.errors import RunError
 from slackwater.operators.asof_join import AsofJoin
+from slackwater.operators.correcting_aggregate import CorrectingAggregate
 from slackwater.operators.deduplicate import Deduplicate
-from slackwater.operators.extend import Extend
+from slackwater.operators.extend import Extend, ExtendAnswers
 from slackwater.operators.in_order import InOrder
 from slackwater.operators.label import Label
 from slackwater.operators.map import MapPages
@@ -27,7 +29,6 @@ from slackwater.operators.nested_aggregate import NestedAggregate
 from slackwater.operators.operator import LATE, MAIN, Operator
 from slackwater.operators.pages import Pages
 from slackwater.operators.policy_port import Subscription
-from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.rolling_aggregate import RollingAggregate
 from slackwater.operators.rows_join import RowsJoin
 from slackwater.operators.running_totals import RunningTotals
@@ -45,10 +46,9 @@ from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.distinct import DistinctNode
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.map_node import MapNode
-from slackwater.plan.node import PlanNode, early_schema_of, expensive_nodes, first_aggregates, reach_of, walk
+from slackwater.plan.node import PlanNode, expensive_nodes, first_aggregates, reach_of, walk
 from slackwater.plan.nodes import (
     AggregateNode,
-    RollingNode,
     StampNode,
     StepNode,
     StreamNode,
@@ -56,8 +56,8 @@ from slackwater.plan.nodes import (
 )
 from slackwater.plan.step import Columns
 from slackwater.plan.union_node import OrderNode, UnionNode
-from slackwater.plan.ways import answering_window, specs_of
-from slackwater.plan.window_kinds import GapNode, SessionNode, TotalNode
+from slackwater.plan.ways import specs_of
+from slackwater.plan.window_kinds import GapNode, RollingNode, SessionNode, TotalNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.clock import Clock
 
@@ -121,10 +121,7 @@ class QueryBuild:
             self._executor.add(late, [(label, LATE) for label in self._take_rows()], self._name, "late rows")
         if self._settings.ordered:
             top = self._in_order(top, clock)
-        answered = answering_window(self._plan)
-        recent = None if answered is None or not answered.ends else RecentAnswers(answered.kernel.keys)
-        takes_early = not self._plan.gives_pairs or early_schema_of(self._plan) is not None
-        sink = Sink(Label(self._name, "sink"), output, clock, recent, takes_early)
+        sink = result_sink(self._name, self._plan, output, clock)
         self._executor.add(sink, [top], self._name, "sink")
         for source in self._sources:
             watchers = self._executor.graph.nodes[source].watchers
@@ -195,7 +192,8 @@ class QueryBuild:
             return self.map(node, above)
         feeds = self._feeds(node, above)
         place = self._rows_place(len(above) - 1) if node.step.makes_rows else self.place(node.step.kind)
-        return self.part(place, feeds, node, lambda label: Extend(label, node.step))
+        make = ExtendAnswers if node.inputs[0].answers() else Extend
+        return self.part(place, feeds, node, lambda label: make(label, node.step))
 
     def distinct(self, node: DistinctNode, above: Above) -> Feed:
         """Once for the same rows and keys, unless a query takes its late rows."""
@@ -334,7 +332,8 @@ class QueryBuild:
         if node.passes_early_rows:
             return NestedAggregate(label, node, self.clock, limit, settings.early, timing, inner, asks_all)
         fold = self._shared.folds.setdefault(feed, SharedFold())
-        return WindowAggregate(label, node, self.clock, limit, late, settings.early, timing, inner, asks_all, fold)
+        kind = WindowAggregate if node.corrections is None else CorrectingAggregate
+        return kind(label, node, self.clock, limit, late, settings.early, timing, inner, asks_all, fold)
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""

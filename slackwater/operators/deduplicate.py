@@ -200,7 +200,7 @@ class Deduplicate(Unary):
         if self._spilled is not None:
             if self._source is not None:
                 gone += map(frame_of, self._spilled.read(MIN_TICK, until))
-            self._spilled.drop(until)
+            self._spilled.drop(MIN_TICK, until)
         if gone and self._source is not None:
             source = source_text(pl.col(self._source)).alias(SOURCE)
             self._learn(pl.concat(gone).select(source, pl.col(TIME).alias(BEFORE)))
@@ -232,12 +232,15 @@ class Deduplicate(Unary):
         self._fresh, self._news = {}, []
         parts = {"rows": rows, "forgotten": news}
         tables = {name: pl.concat(found).to_arrow() for name, found in parts.items() if found}
+        spilled = None if self._spilled is None else self._spilled.state()
         values = DeduplicateValues(
             forgotten=self._forgotten,
             counts=(self._late, self._duplicates, self._passed),
             late_by_source=dict(self._late_by_source),
-            files=None if self._spilled is None else self._spilled.state().values,
+            files=None if spilled is None else spilled.values,
         )
+        if spilled is not None:
+            tables.update(spilled.tables)
         return State(values, tables, whole)
 
     def restore(self, states: Sequence[State]) -> None:
@@ -256,7 +259,7 @@ class Deduplicate(Unary):
                 self._learn(frame_of(state.tables["forgotten"]))
         if values["files"] is not None:
             self._spilled = self._spilled or self.pages.stores.cells(self.label)
-            self._spilled.restore(State(values["files"]))
+            self._spilled.restore(State(values["files"], states[-1].tables))
         self._fresh, self._news = {}, []
 
     def settle(self) -> None:

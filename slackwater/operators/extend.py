@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from slackwater.operators.operator import Extending
 from slackwater.operators.page import Page
 from slackwater.plan.step import Step
@@ -22,3 +24,9 @@ class Extend(Extending):
     def extended(self, page: Page) -> Page:
         """The page with the step to be done."""
         return page.with_step(self._step.on(page.prod is not None))
+
+
+class ExtendAnswers(Extend):
+    """A step over answers. A corrected answer and the one from before stay in one page, so that is never cut."""
+
+    divisible: ClassVar[bool] = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import polars as pl
 import pyarrow as pa
@@ -23,6 +23,10 @@ from slackwater.windows.results import ordered_values, result_rows
 
 #: Bytes of a value of a result: most are numbers and times.
 _VALUE_BYTES = 8
+
+
+#: Takes partials of a page, by pane and group.
+TakesLate = Callable[[Iterable[pl.DataFrame]], None]
 
 
 @dataclass(frozen=True)
@@ -49,18 +53,32 @@ class Absorbed(NamedTuple):
 class PaneStore(Protocol):
     """Open panes of one window aggregate. A purged pane stays readable until `settle`."""
 
+    keeps_late: ClassVar[bool]
+    """Whether partials that no open window needs stay until the next `purge` when they come late."""
+
     @property
     def kind(self) -> str:
         """Name of the store in the journal and in metrics."""
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
-        """Fold a page in."""
+    def absorb(self, pages: Pages, page: Page, closed: Closed, late: TakesLate | None = None) -> Absorbed:
+        """Fold a page in.
 
-    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+        `late` gets the page's partials of panes that a closed window needs, before they count.
+        """
+
+    def results(
+        self, pages: Pages, before: Closed, after: Closed, emitted_at: int, commit: int | None
+    ) -> Results | None:
         """Final results of the windows that are closed `after` and were not `before`; nothing is purged.
 
         Where `before` tells which windows have been given, also of those that were closed and not given.
         """
+
+    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+        """The partials held of the panes from `low` to below `high`."""
+
+    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+        """The partials that `purge` will drop."""
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
         """Merged partials of these windows, by window (WINDOW), group and kept row, in the driver."""
@@ -97,6 +115,7 @@ class ResidentPanes:
     """Panes in the driver's memory: every answer is a merge of small tables, without a Spark job."""
 
     kind = "resident"
+    keeps_late: ClassVar[bool] = False
 
     def __init__(self, kernel: PaneKernel, schema: pa.Schema, fold: SharedFold | None = None) -> None:
         self.kernel = kernel
@@ -104,21 +123,35 @@ class ResidentPanes:
         self.ring = PaneRing(kernel.panes)
         self._fold = fold or SharedFold()
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
+    def absorb(self, pages: Pages, page: Page, closed: Closed, late: TakesLate | None = None) -> Absorbed:
         """Fold a page into the ring."""
         folded = self._fold.fold(pages, page, self.kernel.panes)
+        end = None if late is None else closed.end(self.kernel.spec)
+        if late is not None and end is not None and (folded.partials[PANE].to_numpy() < end).any():
+            late([folded.partials.filter(pl.col(PANE) < end)])
         self.ring.add(folded.partials, closed)
         by_source = self.kernel.source is not None
         counts = _by_source(self.kernel.panes, folded.partials) if by_source else folded.counts
         return Absorbed(counts, folded.partials)
 
-    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+        """What the ring has of them."""
+        return self.ring.within(low, high)
+
+    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+        """What the ring has of them, at once."""
+        behind = self.ring.behind(closed)
+        yield from [] if behind is None else [behind]
+
+    def results(
+        self, pages: Pages, before: Closed, after: Closed, emitted_at: int, commit: int | None
+    ) -> Results | None:
         """Merge the panes of these windows."""
         merged = self.merged(before, after)
         if merged is None:
             return None
         values = ordered_values(self.kernel, close(self.kernel, merged, pages.backend.close))
-        rows = result_rows(self.kernel, values, self.schema, emitted_at)
+        rows = result_rows(self.kernel, values, self.schema, emitted_at, commit)
         given = None if self.kernel.source is None else windows_by_source(self.kernel, values)
         return Results(rows, merged[WINDOW].n_unique(), values, given)
 

@@ -23,7 +23,9 @@ from slackwater.windows.results import KIND
 from slackwater.windows.sideline import Sideline
 
 
-def check_settings(plan: PlanNode, early: object, sideline: object, late: object = None) -> None:
+def check_settings(
+    plan: PlanNode, early: object, sideline: object, late: object = None, ordered: bool = False
+) -> None:
     """Refuse settings of a start that are none, or that make no sense for the query."""
     if any(not answer.ends for answer in plan.answers()) and (not isinstance(early, Early) or early.every is None):
         raise QueryError(
@@ -40,6 +42,12 @@ def check_settings(plan: PlanNode, early: object, sideline: object, late: object
         if not isinstance(sideline, Sideline):
             raise QueryError(f"sideline={sideline!r}: write sideline=sw.sideline(…), as in sw.sideline(ratio=4)")
         check_sideline(plan)
+    top = answering_window(plan)
+    if top is not None and top.corrections is not None and (ordered or sideline is not None):
+        word, why = "sideline=", "windows that it lets end first are answered in another order"
+        if ordered:
+            word, why = "ordered=True", "a corrected row comes after rows of later windows"
+        raise QueryError(f"corrections= with {word}: {why}; leave one of them out")
 
 
 def check_late(plan: PlanNode) -> None:

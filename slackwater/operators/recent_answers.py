@@ -12,7 +12,18 @@ import pyarrow as pa
 
 from slackwater.figures import Figure, Figures
 from slackwater.progress.time import TimeDomain
-from slackwater.windows.results import COMPLETENESS, EMITTED_AT, KIND, RESULT_COLUMNS, WINDOW_END, high, low, seen
+from slackwater.windows.results import (
+    COMPLETENESS,
+    CORRECTION_COLUMNS,
+    EMITTED_AT,
+    KIND,
+    RESULT_COLUMNS,
+    WINDOW_END,
+    WITHDRAWN,
+    high,
+    low,
+    seen,
+)
 
 _log = logging.getLogger(__name__)
 #: The name under which a sink shows them among its figures.
@@ -97,7 +108,10 @@ class RecentAnswers:
     def _keep(self, row: dict[str, Any]) -> None:
         kept = self._kept.setdefault(row[WINDOW_END], {}).setdefault(row["__group"], {})
         said: dict[str, Figure] = {"at": _text(row.get(EMITTED_AT), True)}
-        if row[KIND] == "final":
+        if row[KIND] == WITHDRAWN:
+            kept.pop("final", None)
+            return
+        if row[KIND] != "early":
             kept["final"] = {**said, "values": {v: _number(row.get(v)) for v in self._values}}
             return
         names = {"estimate": lambda v: v, "low": low, "high": high, "seen": seen}
@@ -120,7 +134,7 @@ class RecentAnswers:
 def _numbers(schema: pa.Schema, keys: Sequence[str]) -> list[str]:
     """The columns that are aggregates and numbers."""
     names = set(schema.names)
-    beside = {made(n) for n in names for made in (low, high, seen)} | {*keys, *RESULT_COLUMNS}
+    beside = {made(n) for n in names for made in (low, high, seen)} | {*keys, *RESULT_COLUMNS, *CORRECTION_COLUMNS}
     return [
         f.name
         for f in schema

@@ -32,8 +32,8 @@ from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.record_store import SPILLED, PageLateness, RecordStore, ResidentRecords, asked_of
-from slackwater.plan.nodes import RollingNode
 from slackwater.plan.steps import Where
+from slackwater.plan.window_kinds import RollingNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.punctuation import Punctuation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NotRequired, Protocol, TypedDict, runtime_checkable
 
+import pyarrow as pa
+
 from slackwater.errors import RowsGoneError, RunError
 from slackwater.figures import Figures
 from slackwater.masking import masked
@@ -14,6 +16,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.recent_answers import RECENT, RecentAnswers
+from slackwater.operators.restated import settled
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
@@ -68,8 +71,14 @@ class Sink(Unary):
         clock: Clock | None = None,
         recent: RecentAnswers | None = None,
         takes_early: bool = True,
+        keys: Sequence[str] | None = None,
+        settles: bool = False,
     ) -> None:
         super().__init__(label)
+        self._corrected = keys is not None
+        """Whether rows say by which commit they come: then a page says its commit's number."""
+        self._keys = keys if settles else None
+        """The columns of a window and a group, where corrected rows come beside those from before."""
         self._takes_early = takes_early
         """Whether its rows say that they are early."""
         self._recent = recent
@@ -80,7 +89,8 @@ class Sink(Unary):
         """How many rows the last page had."""
         self._holder = output if isinstance(output, HoldsBack) else None
         self._clock = clock
-        self._staged: list[tuple[Payload, bool]] = []
+        self._staged: list[tuple[int, Payload, bool]] = []
+        """The number of a page, its rows, and whether they are early."""
         self._recipes: list[Page] = []
         """Held until their rows are out."""
         self._next = 0
@@ -95,10 +105,12 @@ class Sink(Unary):
         many = self._last is None or self._last >= FEW
         recipe = self.pages.recipe(page) if self._makes and many else None
         payload: Payload = self.pages.payload(page, self._last) if recipe is None else recipe
+        if self._keys is not None and isinstance(payload, pa.Table):
+            payload = settled(payload, self._keys)
         self._last = payload_rows(payload)
         self.passed += self._last
         if self._last:
-            self._staged.append((payload, page.prod is not None))
+            self._staged.append((page.number, payload, page.prod is not None))
             if recipe is not None:
                 self.pages.hold(recipe.page)
                 self._recipes.append(recipe.page)
@@ -153,7 +165,8 @@ class Sink(Unary):
         """The staged rows with their commit ids, and whether they are early."""
         staged, self._staged = self._staged, []
         taken = []
-        for payload, early in staged:
+        for number, payload, early in staged:
+            self._next = number if self._corrected else self._next
             taken.append((self._next, payload, early))
             self._next += 1
             self._rows += payload_rows(payload)

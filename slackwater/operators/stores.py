@@ -29,8 +29,8 @@ class CellTables(Protocol):
     def read(self, low: int, high: int) -> Iterator[pa.Table]:
         """The rows of the cells from the first to the last, a file at a time."""
 
-    def drop(self, until: int) -> None:
-        """Nobody needs the cells up to this one any more."""
+    def drop(self, low: int, high: int) -> None:
+        """Nobody needs the cells from the first to the last any more."""
 
     def state(self) -> State:
         """Which files there are."""

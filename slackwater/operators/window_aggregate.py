@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import cast
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -28,20 +27,20 @@ from slackwater.operators.backend import LateTimes, PartialsTooLarge
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import LATE, Emit, Input, State, Unary, Wanted
 from slackwater.operators.page import Page
-from slackwater.operators.pane_store import PaneStore, ResidentPanes, windows_by_source
+from slackwater.operators.pane_store import Absorbed, PaneStore, ResidentPanes, Results, windows_by_source
 from slackwater.operators.payload import Payload, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.result_parts import result_parts
+from slackwater.operators.result_time import next_end, result_time, wanted_of_rows
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.window_values import WindowValues
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
-from slackwater.progress.disorder import SourceHeartbeats
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.time import TimeDomain
 from slackwater.progress.window_losses import WindowLosses
-from slackwater.windows.closed import Closed, ends_reached
+from slackwater.windows.closed import Closed
 from slackwater.windows.closing import close
 from slackwater.windows.fill import KnownGroups
 from slackwater.windows.frames import frame_of
@@ -99,30 +98,49 @@ class WindowAggregate(Unary):
     def on_page(self, page: Page, emit: Emit) -> None:
         """Fold a page in; count, and send on if wanted, the rows that some window no longer takes."""
         try:
-            counts, partials = self._panes.absorb(self.pages, page, self._closed)
+            counts, partials = self._absorb(page)
         except PartialsTooLarge:
             self._go_large()
-            counts, partials = self._panes.absorb(self.pages, page, self._closed)
-        report = self._late.count(counts, self._closed, self.label, page.number)
+            counts, partials = self._absorb(page)
+        report, lost = self._count(counts, page)
         if partials is not None:
             report = replace(report, results=cache(partial(result_parts, self._node.kernel, partials)))
         self._reports.append(report)
         arrival = self.pages.arrival(page)
         self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
-        if self._route_late and (report.lost or missing):
+        if self._route_late and (lost or missing):
             self._send_late(page, emit)
+        self._restate_all(emit)
         if self._closed.reopened(counts, self._spec).height:
             # Time has passed these windows already, but their sources had no row in them.
             self._emit_final(self._closed, self._closed, emit, ended=False)
-            self._panes.purge(self._closed)
+            self._purge(self._closed)
         if self._resident is not None and self._panes.bytes > self._limit:
             self._go_large()
 
+    def _absorb(self, page: Page) -> Absorbed:
+        return self._panes.absorb(self.pages, page, self._closed)
+
+    def _count(self, counts: pl.DataFrame, page: Page) -> tuple[WindowLosses, int]:
+        """The report for the source, and how many (row, window) pairs are lost."""
+        report = self._late.count(counts, self._closed, self.label, page.number)
+        return report, report.lost
+
+    def _lost(self) -> Closed:
+        """The windows that take no more rows."""
+        return self._closed
+
+    def _restate_all(self, emit: Emit) -> None:
+        """Correct the answers that the page has changed."""
+
+    def _purge(self, closed: Closed) -> None:
+        self._panes.purge(closed)
+
     def _send_late(self, page: Page, emit: Emit) -> None:
-        given = self._closed.given
-        by_source = None if given is None else given.late_ranges(self._late.sources_that_lost, self._spec)
-        before, within = self._closed.late_before(self._spec), tuple(self._closed.late_within(self._spec))
+        lost = self._lost()
+        by_source = None if lost.given is None else lost.given.late_ranges(self._late.sources_that_lost, self._spec)
+        before, within = lost.late_before(self._spec), tuple(lost.late_within(self._spec))
         late = self.pages.late(page, LateTimes(before, within, by_source, self._node.closing_groups))
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
@@ -138,23 +156,11 @@ class WindowAggregate(Unary):
 
     def next_useful_time(self, tick: int) -> int | None:
         """The last tick of the next window that may have rows."""
-        span = self._panes.span()
-        if self._fills:
-            return self._spec.bounds(self._spec.last_closed(Heartbeat(tick)) + 1)[1] - 1
-        if span is None:
-            return None
-        window = max(self._spec.last_closed(Heartbeat(tick)) + 1, self._spec.first_window(span[0]))
-        return self._spec.bounds(window)[1] - 1 if window <= self._spec.last_window(span[1]) else None
+        return next_end(self._spec, tick, self._panes.span(), self._fills)
 
     def map_demand(self, wanted: Wanted) -> Wanted:
         """Results come as far as the last window that is closed."""
-
-        def asked(tick: int) -> int | None:
-            (reached,) = ends_reached(self._spec, np.array([tick], dtype=np.int64)).tolist()
-            further = wanted(reached)
-            return None if further is None else self._spec.last_tick_from(further)
-
-        return asked
+        return partial(wanted_of_rows, self._spec, wanted)
 
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
         """Emit the windows that have ended, and drop the panes that no open window needs."""
@@ -167,32 +173,16 @@ class WindowAggregate(Unary):
                 self._emit_final(before, after_all, emit, time.heartbeat == Heartbeat.END)
             self._closed = closed
             self._estimates.closed(closed)
-            self._panes.purge(closed)
+            self._purge(closed)
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
-        """How far results have come: to the last tick of the last window that time has closed.
-
-        So it holds time back by up to a slide: the results of later windows are still to come. A source's windows
-        end by its own heartbeat only where the groups contain the source.
-        """
-        (time,) = times
-        by = time.sources if self._node.kernel.source is not None else None
-        ticks = [time.heartbeat.tick, *(until for _, until in time.ranges)]
-        reached = ends_reached(self._spec, np.array(ticks, dtype=np.int64)).tolist()
-        if by is not None:
-            beats = ends_reached(self._spec, np.array([*by.ticks, by.others], dtype=np.int64))
-            by = SourceHeartbeats(by.names, beats[:-1], int(beats[-1]))
-        ranges = []
-        for (after, _), until in zip(time.ranges, reached[1:], strict=True):
-            # Windows that begin behind `after` and are closed have given their results.
-            last_before = self._spec.bounds(self._spec.next_begin(after) - 1)[1] - 1
-            ranges += [(last_before, until)] if last_before < until else []
-        return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
+        """How far results have come; a source's windows end by its own heartbeat where the groups contain it."""
+        return result_time(self._spec, times[0], self._node.kernel.source is not None)
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
         if self._resident is not None and self._resident.exceeds(before, after, self._limit):
             self._go_large()
-        results = self._panes.results(self.pages, before, after, self._clock.now())
+        results = self._panes.results(self.pages, before, after, self._clock.now(), self._commit)
         if results is not None and results.values is not None:
             self._estimates.final(results.values, self._clock.now(), ended)
         if results is not None and results.given is not None and self._closed.given is not None:
@@ -200,10 +190,16 @@ class WindowAggregate(Unary):
         if results is not None and payload_rows(results.payload):
             self._results += payload_rows(results.payload)
             self._windows += results.windows
+            self._answering(before, after, results)
             emit(self._page(results.payload))
-
         if self._known is not None:
             self._fill(None if results is None else results.values, before, after, emit, ended)
+
+    def _answering(self, before: Closed, after: Closed, results: Results) -> None:
+        """These windows are answered by the next page."""
+
+    def _answering_gaps(self, gaps: pl.DataFrame) -> None:
+        """These windows and groups too."""
 
     @property
     def _fills(self) -> bool:
@@ -213,8 +209,7 @@ class WindowAggregate(Unary):
 
     def _fill(self, values: pl.DataFrame | None, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
         """Answer the windows that have ended and in which known groups had no row."""
-        assert self._known is not None
-        gaps = self._known.missing(values, before, after, ended)
+        gaps = None if self._known is None else self._known.missing(values, before, after, ended)
         if gaps is None:
             return
         kernel = self._node.kernel
@@ -222,7 +217,13 @@ class WindowAggregate(Unary):
             given = windows_by_source(kernel, gaps)
             self._closed.given.add(given[SOURCE].to_list(), given[WINDOW].to_numpy())
         self._filled += gaps.height
-        emit(self._page(result_rows(kernel, gaps, self._node.schema, self._clock.now())))
+        self._answering_gaps(gaps)
+        emit(self._page(result_rows(kernel, gaps, self._node.schema, self._clock.now(), self._commit)))
+
+    @property
+    def _commit(self) -> int | None:
+        """The commit of the next page, where rows have it."""
+        return None if self._node.corrections is None else self._given + 1
 
     def _page(self, payload: Payload, prod: Prod | None = None) -> Page:
         self._given += 1
@@ -248,7 +249,7 @@ class WindowAggregate(Unary):
             values = ordered_values(kernel, close(kernel, merged, self.pages.backend.close))
             estimated = self._estimates.early(values, now, prod.timed)
             self._early += estimated.height
-            emit(self._page(early_rows(kernel, estimated, self._node.schema, now), prod))
+            emit(self._page(early_rows(kernel, estimated, self._node.schema, now, self._commit), prod))
         if mine and self._timing is not None and prod.timed and prod.after is not None and prod.until is not None:
             first, last = (self._spec.last_closed(Heartbeat(end - 1)) for end in (prod.after, prod.until))
             windows = range(first + 1, last + 1)
@@ -262,7 +263,7 @@ class WindowAggregate(Unary):
         if merged is None:
             return self._node.schema.empty_table()
         values = ordered_values(kernel, close(kernel, merged, self.pages.backend.close))
-        return result_rows(kernel, values, self._node.schema, self._clock.now())
+        return result_rows(kernel, values, self._node.schema, self._clock.now(), self._commit)
 
     def _below(self, prod: Prod) -> Prod:
         return Prod() if self._asks_all else Prod(prod.until)

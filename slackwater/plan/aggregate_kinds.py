@@ -10,8 +10,8 @@ from slackwater.aggregates.aggregate import AggregateFunction
 from slackwater.plan import logical as L
 from slackwater.plan.group_source import punctuated_group, source_group
 from slackwater.plan.node import PlanNode, streams_of
-from slackwater.plan.nodes import AggregateNode, RollingNode, WindowNode
-from slackwater.plan.window_kinds import SessionNode, TotalNode
+from slackwater.plan.nodes import AggregateNode, WindowNode
+from slackwater.plan.window_kinds import RollingNode, SessionNode, TotalNode
 from slackwater.plan.window_specs import fill_of
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec

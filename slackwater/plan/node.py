@@ -175,6 +175,10 @@ class PlanNode(ABC):
         """
         return None
 
+    def carrying(self, names: Sequence[str], below: PlanNode) -> PlanNode:
+        """The same step of answers over others, which have more columns, whole numbers, that stay."""
+        raise TypeError(f"{self.describe()} is no step of answers")
+
     @property
     def reach(self) -> int:
         """By how many ticks the last row that it gives for a row may be later than that row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -21,10 +21,11 @@ from slackwater.progress.disorder import Disorder, Tracker
 from slackwater.progress.silence import with_default_timeout
 from slackwater.progress.time import Span, TimeDomain
 from slackwater.progress.time_kinds import Latent
+from slackwater.windows.correction import Correction
 from slackwater.windows.fill import Fill
 from slackwater.windows.kernel import Group, PaneKernel
 from slackwater.windows.per_row.rolling import RollingKernel
-from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen
+from slackwater.windows.results import WINDOW_END, WINDOW_START, early_schema, row_columns, seen, with_numbers
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,13 @@ class StepNode(TimeOfInput, PlanNode):
         """As the step says."""
         return self.step.group_names(names)
 
+    def carrying(self, names: Sequence[str], below: PlanNode) -> StepNode:
+        """As the step says; early answers have their own columns behind."""
+        schema, early = with_numbers(self.schema, names), self.early_schema
+        if early is not None:
+            early = pa.schema([*schema, *list(early)[len(self.schema) :]])
+        return replace(self, inputs=(below,), step=self.step.carrying(names), schema=schema, early_schema=early)
+
     @property
     def reach(self) -> int:
         """As the step says."""
@@ -344,6 +352,11 @@ class WindowNode(AggregateNode):
     kernel: PaneKernel
     fill: Fill | None = None
     """The answers of windows in which a known group had no row; without it they have none."""
+    corrections: Correction | None = None
+
+    def describe(self) -> str:
+        """The same, and for how long late rows correct final answers; without it these never change."""
+        return super().describe() + ("" if self.corrections is None else f"\n{self.corrections.describe()}")
 
     def window_text(self) -> str:
         """Range, slide and offset."""
@@ -385,16 +398,3 @@ class WindowNode(AggregateNode):
         aggregates = {a.name for a in self.kernel.aggregates}
         early = tuple((name, f"`{seen(name) if name in aggregates else name}`") for name in names)
         return self.result_rows(tuple((name, f"`{name}`") for name in names), early)
-
-
-@dataclass(frozen=True)
-class RollingNode(AggregateNode):
-    """Aggregates, for each row, the rows of the window that ends with it."""
-
-    kernel: RollingKernel
-
-    def window_text(self) -> str:
-        """A number of rows, or a range."""
-        spec = self.kernel.spec
-        length = f"{spec.rows} rows" if spec.range is None else f"range {self.domain.show_span(spec.range)}"
-        return f"{length}, for each row" if spec.slide == 1 else f"{length}, for each {spec.slide} rows"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -75,6 +75,10 @@ class Step(ABC):
     def reach(self) -> int:
         """By how many ticks it may move the time of a row forward."""
         return 0
+
+    def carrying(self, names: Sequence[str]) -> Step:
+        """The step, with columns of its input that stay too."""
+        return self
 
     def on(self, early: bool) -> Step:
         """The step for an early page, or for another one."""

@@ -7,7 +7,7 @@ journal writes it down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -62,6 +62,13 @@ class Select(Projecting):
     def group_names(self, names: list[str]) -> list[str]:
         """Those that are still there, by their new names."""
         return [name for name, sql in self.columns if sql.strip().strip("`") in names]
+
+    def carrying(self, names: Sequence[str]) -> Select:
+        """They stand behind the columns of final results."""
+        kept = tuple((name, f"`{name}`") for name in names)
+        place = len(self.columns)
+        early = None if self.early is None else (*self.early[:place], *kept, *self.early[place:])
+        return Select((*self.columns, *kept), early)
 
     def on(self, early: bool) -> Select:
         """The columns for the page."""

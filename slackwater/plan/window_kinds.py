@@ -1,4 +1,4 @@
-"""Plan nodes of session windows, of totals without a window, and of windows with gaps between them."""
+"""Plan nodes of sessions, of totals without a window, of windows with gaps between them, and for each row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from slackwater.errors import QueryError
 from slackwater.plan.node import NeverEarly
-from slackwater.plan.nodes import StepNode, WindowNode
+from slackwater.plan.nodes import AggregateNode, StepNode, WindowNode
 from slackwater.plan.time_columns import TimeColumns
+from slackwater.windows.per_row.rolling import RollingKernel
 from slackwater.windows.results import WINDOW_END
 
 
@@ -92,3 +93,16 @@ class GapNode(StepNode):
     def shown(self) -> bool:
         """No."""
         return False
+
+
+@dataclass(frozen=True)
+class RollingNode(AggregateNode):
+    """Aggregates, for each row, the rows of the window that ends with it."""
+
+    kernel: RollingKernel
+
+    def window_text(self) -> str:
+        """A number of rows, or a range."""
+        spec = self.kernel.spec
+        length = f"{spec.rows} rows" if spec.range is None else f"range {self.domain.show_span(spec.range)}"
+        return f"{length}, for each row" if spec.slide == 1 else f"{length}, for each {spec.slide} rows"

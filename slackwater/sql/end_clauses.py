@@ -19,6 +19,8 @@ class EndClause:
     """Reads what follows the words, and returns the query with the clause."""
 
 
+#: The first words of clauses that end a query as a whole.
+OF_THE_WHOLE = ("EMIT", "SIDELINE", "CORRECTIONS")
 #: The clauses that programs have added.
 END_CLAUSES: list[EndClause] = []
 

@@ -29,6 +29,7 @@ _FOLLOWED = {
     "WINDOW": ("[", "TUMBLING", "HOPPING", "SESSION"),
     "EMIT": ("EARLY", "EVERY", "ON", "FINAL", "CHANGES", "AFTER", "WITH", "STREAM"),
     "SIDELINE": ("RATIO",),
+    "CORRECTIONS": ("INTERVAL", "'", *"0123456789"),
     "LIMIT": ("ALL", *"0123456789"),
     "LATERAL": ("VIEW",),
     "WITH": ("ROLLUP", "CUBE", "TOTALS"),

@@ -109,10 +109,14 @@ class _Statements:
         while (clause := end_clause(self.cursor)) is not None:
             self.cursor.expect(*clause.words)
             query = clause.read(self.cursor, query)
-        emit, aside = None, None
-        while self.cursor.word in ("EMIT", "SIDELINE"):
+        emit, aside, corrections = None, None, None
+        while self.cursor.word in ("EMIT", "SIDELINE", "CORRECTIONS"):
             with self.cursor.located():
-                if self.cursor.accept("EMIT"):
+                if self.cursor.accept("CORRECTIONS"):
+                    if corrections is not None:
+                        raise QueryError("CORRECTIONS is written twice; leave one of them out")
+                    corrections = read_span(self.cursor, "for how long, as in CORRECTIONS 1 DAY")
+                elif self.cursor.accept("EMIT"):
                     if emit is not None:
                         raise QueryError("EMIT is written twice; leave one of them out")
                     emit = self._emit()
@@ -121,7 +125,12 @@ class _Statements:
                     aside = sideline(read_count(self.cursor, "a whole number, as in SIDELINE RATIO 4"))
         source, tokens = self.cursor.source, self.cursor.since(start)
         return S.SelectStatement(
-            query, emit, aside, locations, lambda scope: _Statements(Cursor(source, tokens), scope)._select()
+            query,
+            emit,
+            aside,
+            corrections,
+            locations,
+            lambda scope: _Statements(Cursor(source, tokens), scope)._select(),
         )
 
     def _emit(self) -> Early | None:
@@ -204,6 +213,8 @@ class _Statements:
         select = self._query()
         if select.early is not None or select.sideline is not None:
             raise cursor.error("a view says what to compute; write EMIT where the query starts")
+        if select.corrections is not None:
+            raise cursor.error("a view says what to compute; write CORRECTIONS where the query starts")
         self.scope = self.scope.with_view(name, select.query)
         return S.CreateView(name, select, replaces)
 

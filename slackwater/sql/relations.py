@@ -21,7 +21,8 @@ from slackwater.sql.window import WindowClause
 JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI", "ASOF")
 #: Words after a relation that are not its alias.
 _CLAUSES = (
-    *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "UNION", "INTERSECT", "EXCEPT", "MINUS"),
+    *("WHERE", "GROUP BY", "HAVING", "WINDOW", "EMIT", "SIDELINE", "CORRECTIONS", "UNION"),
+    *("INTERSECT", "EXCEPT", "MINUS"),
     *("ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "LIMIT", "LATERAL", "QUALIFY", "ON", "USING"),
     *("TABLESAMPLE", "PIVOT", "UNPIVOT", "MATCH_CONDITION"),
 )

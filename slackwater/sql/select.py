@@ -16,7 +16,7 @@ from slackwater.plan import logical as L
 from slackwater.plan.window_rows import repeats
 from slackwater.sql.aggregate_query import Clauses, WindowQuery
 from slackwater.sql.cursor import Cursor
-from slackwater.sql.end_clauses import end_clause
+from slackwater.sql.end_clauses import OF_THE_WHOLE, end_clause
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.foreign import refuse_before_columns, refuse_clause
 from slackwater.sql.from_clause import read_from
@@ -138,7 +138,7 @@ class SelectReader:
 
     def _inner(self) -> L.Logical | StoredRelation:
         query = SelectReader(self._cursor, self._scope, self._locations, self._depth + 1).read_relation()
-        if self._cursor.sees("EMIT") or self._cursor.sees("SIDELINE"):
+        if self._cursor.word in OF_THE_WHOLE:
             raise self._cursor.error(f"{self._cursor.word} belongs to the end of the whole query")
         return query
 
@@ -293,7 +293,7 @@ class SelectReader:
         if cursor.word in _NEVER:
             raise cursor.error(_NEVER[cursor.word])
         refuse_clause(cursor)
-        if cursor.token is None or cursor.word in ("UNION", "EMIT", "SIDELINE") or cursor.raw_at(0) in (")", ";"):
+        if cursor.token is None or cursor.word in ("UNION", *OF_THE_WHOLE) or cursor.raw_at(0) in (")", ";"):
             return
         if end_clause(cursor) is not None:
             return

@@ -11,6 +11,7 @@ from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
 from slackwater.plan.explain import Format
 from slackwater.progress.disorder import Disorder
+from slackwater.progress.time import Span as Length
 from slackwater.progress.time_kinds import Internal, Latent
 from slackwater.sql.scope import MapFunction, Scope
 from slackwater.sql.source import Span, SqlText
@@ -41,6 +42,8 @@ class SelectStatement(ScriptStatement):
     query: L.Logical
     early: Early | None
     sideline: Sideline | None
+    corrections: Length | None
+    """For how long late rows correct final answers."""
     locations: SourceLocations
     again: Callable[[Scope], SelectStatement] = field(compare=False, repr=False)
     """Reads it again when its turn comes. Then the columns of streams that the text creates are known."""

@@ -27,7 +27,13 @@ from slackwater.windows.sideline import Sideline
 _KINDS = {"inner": "", "left": "LEFT", "right": "RIGHT", "full": "FULL", "semi": "LEFT SEMI", "anti": "LEFT ANTI"}
 
 
-def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline: Sideline | None = None) -> str:
+def to_sql(
+    query: L.Logical,
+    scope: Scope,
+    early: Early | None = None,
+    sideline: Sideline | None = None,
+    corrections: Span | None = None,
+) -> str:
     """A query as one SELECT, or as several with UNION ALL between.
 
     >>> rows = L.Where((L.Scan("s"),), "x > 0")
@@ -40,6 +46,8 @@ def to_sql(query: L.Logical, scope: Scope, early: Early | None = None, sideline:
         words += ["EMIT EARLY", *_early(early)]
     if sideline is not None:
         words.append(f"SIDELINE RATIO {sideline.ratio}")
+    if corrections is not None:
+        words.append(f"CORRECTIONS {span_sql(corrections)}")
     return " ".join(words)
 
 

@@ -22,6 +22,7 @@ from slackwater.operators.payload import Payload
 from slackwater.operators.prod import Prod
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
+from slackwater.plan.corrections import with_corrections
 from slackwater.plan.node import PlanNode, streams_of
 from slackwater.plan.nodes import StreamNode, WindowNode
 from slackwater.plan.step import Function
@@ -139,9 +140,10 @@ class Script:
         quiet_streams: Enabling | None = None,
         heartbeat_scope: Heartbeats | None = None,
         batch_pages: bool = False,
+        corrections: Span | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
-        self.plan = plan
+        self.plan = plan = with_corrections(plan, corrections)
         chosen = EngineSettings(
             strategy or Fifo(commit_every),
             quiet_streams or Enabling(),

@@ -1,11 +1,13 @@
-"""The stores of operators in this process: rows in memory, kept inside journal records; nothing is spilled."""
+"""The stores of operators in this process: rows in memory, kept inside journal records."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from slackwater.operators.operator import State
 from slackwater.operators.pane_store import PaneStore, ResidentPanes
 from slackwater.operators.record_store import RecordStore, ResidentRecords
 from slackwater.operators.stores import CellTables
@@ -57,5 +59,53 @@ class ArrowStores:
         return RowsInOrderHere(label, self._pages)
 
     def cells(self, label: str) -> CellTables:
-        """Refused."""
-        raise MemoryError(f"{label}: more rows than the driver may hold, and nowhere to spill them")
+        """Tables in memory."""
+        return CellsHere()
+
+
+class CellsHere:
+    """Tables by cell, kept inside journal records."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, list[pa.Table]] = {}
+
+    def add(self, tables: Mapping[int, pa.Table]) -> None:
+        """Keep them."""
+        for cell, table in tables.items():
+            self._tables.setdefault(cell, []).append(table)
+
+    def read(self, low: int, high: int) -> Iterator[pa.Table]:
+        """One after another."""
+        for cell, tables in self._tables.items():
+            if low <= cell <= high:
+                yield from tables
+
+    def drop(self, low: int, high: int) -> None:
+        """Forget them."""
+        for cell in [cell for cell in self._tables if low <= cell <= high]:
+            del self._tables[cell]
+
+    def state(self) -> State:
+        """All of them."""
+        tables = {f"cell {c} {n}": t for c, tables in self._tables.items() for n, t in enumerate(tables)}
+        return State({}, tables)
+
+    def restore(self, state: State) -> None:
+        """Continue with them."""
+        self._tables = {}
+        for name, table in state.tables.items():
+            if name.startswith("cell "):
+                self._tables.setdefault(int(name.split()[1]), []).append(table)
+
+    def settle(self) -> None:
+        """Nothing waits."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(table.num_rows for tables in self._tables.values() for table in tables)
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return sum(table.nbytes for tables in self._tables.values() for table in tables)

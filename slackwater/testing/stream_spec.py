@@ -14,6 +14,7 @@ from slackwater.columns import bad_name
 from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.plan.analyse import Analysis
+from slackwater.plan.corrections import with_corrections
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.plan.signals import pattern_columns, prod_columns, read_condition, time_of_rows
@@ -137,4 +138,5 @@ def sql_plan(
     if len(statements) != 1 or not isinstance(statements[0], S.SelectStatement):
         raise QueryError("Script.from_sql takes one SELECT; sinks and streams are the script's")
     statements[0].locations.check(statements[0].query, analysis)
-    return analysis.of(statements[0].query).node, statements[0].early
+    node = with_corrections(analysis.of(statements[0].query).node, statements[0].corrections)
+    return node, statements[0].early

@@ -209,14 +209,42 @@ class Closed:
         missing = last - first + 1 - self.given.count(passed[SOURCE].to_list(), first, last)
         return passed.filter(pl.Series(missing > 0))
 
+    def end(self, spec: WindowSpec) -> int | None:
+        """The end of the last window that is closed for any source, as a pane; None if none is."""
+        highest = self.highest_closed()
+        return None if highest is None else spec.panes(highest)[1]
+
     def lowest_open_pane(self, spec: WindowSpec) -> int | None:
         """No source that is known needs a pane below this one; None if all may be needed."""
+        least = self.lowest_closed()
+        return None if least is None else spec.first_pane(least + 1)
+
+    def lowest_closed(self) -> int | None:
+        """The last window that is closed for all sources that are known; None if there is none."""
         least = self.emitted_through
         if self.named is not None and self.named.height:
             lowest = self.named[CLOSED].min()
             assert isinstance(lowest, int)
             least = lowest if least is None else min(least, lowest)
-        return None if least is None else spec.first_pane(least + 1)
+        return least
+
+    def before(self, windows: int, first: int | None) -> Closed:
+        """The windows that were closed before the latest ones, this many of each source, or before the `first`.
+
+        >>> Closed(emitted_through=9).before(4, None).emitted_through
+        5
+        """
+        least = -_FAR if first is None else first - 1
+
+        def earlier(closed: int) -> int:
+            return max(closed - windows, least)
+
+        through = None if self.emitted_through is None else earlier(self.emitted_through)
+        if self.named is None:
+            return replace(self, emitted_through=through, given=self.given and self.given.until({}, through))
+        named = self.named.with_columns(pl.max_horizontal(pl.col(CLOSED) - windows, pl.lit(least)))
+        given = self.given and self.given.until(dict(named.select(SOURCE, CLOSED).iter_rows()), through)
+        return replace(self, emitted_through=through, named=named, given=given)
 
     def highest_closed(self) -> int | None:
         """The last window that is closed for any source."""

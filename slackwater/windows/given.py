@@ -6,7 +6,7 @@ still gets its result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -170,6 +170,25 @@ class GivenWindows(SourceTable):
             ]
             rows += [(source, low, high) for low, high in united(times)]
         return pl.DataFrame(rows, schema={SOURCE: pl.String, SINCE: pl.Int64, BEFORE: pl.Int64}, orient="row")
+
+    def until(self, last: Mapping[str, int], others: int | None) -> GivenWindows:
+        """The same windows, of each source up to a last one.
+
+        >>> given = GivenWindows()
+        >>> given.add(["a", "a", "b"], np.array([3, 7, 4]))
+        >>> given.until({"a": 6}, None).count(["a", "b"], np.array([0, 0]), np.array([9, 9])).tolist()
+        [1, 0]
+        """
+        made = GivenWindows(self.names)
+        rest = _NO_LAST if others is None else others
+        limits = np.array([last.get(name, rest) for name in self.names], np.int64)
+        made.first, made.last = self.first.copy(), np.minimum(self.last, limits[:, None])
+        gone = made.first > made.last
+        made.first[gone], made.last[gone] = _NO_FIRST, _NO_LAST
+        newest = np.argsort(-made.last, axis=1, kind="stable")
+        made.first, made.last = (np.take_along_axis(ends, newest, 1) for ends in (made.first, made.last))
+        made.highest = int(made.last.max()) if len(made.last) and not gone.all() else None
+        return made
 
     def table(self, whole: bool) -> pl.DataFrame | None:
         """Runs of the sources that have changed since this was last asked, or of all; None if there are none."""

@@ -5,7 +5,7 @@ State is proportional to open panes x groups: pages are merged into it, closed p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -188,6 +188,23 @@ class PaneRing:
             group_by=keys or None,
         )
         return self._kernel.merge(windows).select((pl.col(PANE) // step).alias(WINDOW), pl.exclude(PANE))
+
+    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+        """The partials of the panes from `low` to below `high`."""
+        for part in self._parts():
+            yield part.filter(pl.col(PANE).is_between(low, high, closed="left"))
+
+    def behind(self, closed: Closed) -> pl.DataFrame | None:
+        """The partials that `purge` will drop, each pane and group once; None if there are none."""
+        dropped = []
+        for part in self._parts():
+            numbered = part.with_row_index(_BEFORE)
+            left = closed.open_panes(numbered, self._kernel.spec, PANE, self._kernel.source_of)
+            if left.height < part.height:
+                dropped.append(numbered.join(left.select(_BEFORE), on=_BEFORE, how="anti").drop(_BEFORE))
+        if not dropped:
+            return None
+        return united(self._kernel, pl.concat(dropped), in_several([part[PANE] for part in dropped]))
 
     def purge(self, closed: Closed) -> None:
         """Drop the panes that count for no open window."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -20,8 +21,17 @@ KIND = "kind"
 EMITTED_AT = "emitted_at"
 COMPLETENESS = "completeness"
 RESULT_COLUMNS = (WINDOW_START, WINDOW_END, KIND, EMITTED_AT, COMPLETENESS)
+COMMIT = "commit"
+REPLACES = "replaces"
+#: Columns that results have too where late rows correct them: the commit that a row came with, and the commit of
+#: the row that it replaces.
+CORRECTION_COLUMNS = (COMMIT, REPLACES)
+#: A late row has changed the answer.
+CORRECTED: Literal["corrected"] = "corrected"
+#: A late row has changed the answer, and it does not meet HAVING any more. The row has the values from before.
+WITHDRAWN: Literal["withdrawn"] = "withdrawn"
 
-Kind = Literal["early", "final"]
+Kind = Literal["early", "final", "corrected", "withdrawn"]
 _INSTANT = pa.timestamp("us", tz="UTC")
 
 
@@ -66,15 +76,24 @@ def ordered_values(kernel: PaneKernel, merged: pl.DataFrame) -> pl.DataFrame:
     return kernel.values(merged.sort([WINDOW, *_sortable(merged, kernel.keys)]))
 
 
-def result_rows(kernel: PaneKernel, values: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
-    """Final results of windows with these values."""
-    return bounded_rows(values, *_bounds(kernel, values), schema, emitted_at, "final")
+def result_rows(
+    kernel: PaneKernel,
+    values: pl.DataFrame,
+    schema: pa.Schema,
+    emitted_at: int,
+    commit: int | None = None,
+    kind: Kind = "final",
+) -> pa.Table:
+    """Results of windows with these values, of the commit with this number."""
+    return bounded_rows(values, *_bounds(kernel, values), schema, emitted_at, kind, commit)
 
 
-def early_rows(kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, emitted_at: int) -> pa.Table:
+def early_rows(
+    kernel: PaneKernel, estimated: pl.DataFrame, schema: pa.Schema, emitted_at: int, commit: int | None = None
+) -> pa.Table:
     """Early results of windows with these values, estimates and intervals."""
     wide = early_schema(schema, kernel)
-    return bounded_rows(estimated, *_bounds(kernel, estimated), wide, emitted_at, "early")
+    return bounded_rows(estimated, *_bounds(kernel, estimated), wide, emitted_at, "early", commit)
 
 
 def _bounds(kernel: PaneKernel, values: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
@@ -84,9 +103,15 @@ def _bounds(kernel: PaneKernel, values: pl.DataFrame) -> tuple[pl.Series, pl.Ser
 
 
 def bounded_rows(
-    values: pl.DataFrame, start: pl.Series, end: pl.Series, schema: pa.Schema, emitted_at: int, kind: Kind
+    values: pl.DataFrame,
+    start: pl.Series,
+    end: pl.Series,
+    schema: pa.Schema,
+    emitted_at: int,
+    kind: Kind,
+    commit: int | None = None,
 ) -> pa.Table:
-    """Results of windows with these values and bounds."""
+    """Results of windows with these values and bounds; with a commit where late rows correct them."""
     # Columns, not queries of polars: those would take longer than all else that is done to a few rows.
     made = [
         start.alias(WINDOW_START),
@@ -94,14 +119,23 @@ def bounded_rows(
         _constant(KIND, kind, pl.String, values.height),
         _constant(EMITTED_AT, emitted_at, pl.Int64, values.height),
     ]
-    if kind == "final":
+    if kind != "early":
         made.append(_constant(COMPLETENESS, 1.0, pl.Float64, values.height))
+    if commit is not None:
+        made.append(_constant(COMMIT, commit, pl.Int64, values.height))
+        if REPLACES not in values.columns:
+            made.append(_constant(REPLACES, None, pl.Int64, values.height))
     columns = {column.name: column for column in (*values.get_columns(), *made)}
     return in_schema(pl.DataFrame([columns[name] for name in schema.names]), schema)
 
 
 def _constant(name: str, value: object, kind: type[pl.DataType], rows: int) -> pl.Series:
     return pl.Series(name, [value], kind).new_from_index(0, rows)
+
+
+def with_numbers(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """The same with more columns of whole numbers."""
+    return pa.schema([*schema, *(pa.field(name, pa.int64()) for name in names)])
 
 
 def row_columns(kernel: Kernel) -> list[str]:

@@ -25,6 +25,7 @@ PAGES = [
     "drop-duplicates.md",
     "distinct-users.md",
     "fill-gaps.md",
+    "late-corrections.md",
     "latest-row.md",
     "running-totals.md",
 ]

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.operators.page import Page
 from slackwater.plan.map_node import MapNode
-from slackwater.plan.nodes import RollingNode, StreamNode, WindowNode
+from slackwater.plan.nodes import StreamNode, WindowNode
 from slackwater.plan.steps import Where
+from slackwater.plan.window_kinds import RollingNode
 from slackwater.progress.time import TimeDomain
 from slackwater.spark.backend.backend import SparkBackend
 from slackwater.spark.backend.pages import SparkPages

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import slackwater as sw
+from slackwater.errors import SqlError
 from slackwater.plan import logical as L
 from slackwater.sql import statements as S
 from slackwater.sql.parse import parse
@@ -133,6 +134,16 @@ def test_early_answers_are_asked_for_at_the_end(written: str, early: object) -> 
     assert (query.early, query.sideline) == (early, sw.sideline(ratio=4))
     again = select(to_sql(query.query, SCOPE, query.early, query.sideline))
     assert (again.early, again.sideline) == (query.early, query.sideline)
+
+
+@pytest.mark.parametrize(("written", "length"), [("1 DAY", "1 day"), ("INTERVAL '2' HOURS", "2 hours"), ("7", 7)])
+def test_corrections_are_asked_for_at_the_end(written: str, length: object) -> None:
+    query = select(f"SELECT g, count(*) AS corrections FROM s [RANGE 10, SLIDE 5] GROUP BY g CORRECTIONS {written}")
+    assert query.corrections == length
+    again = select(to_sql(query.query, SCOPE, corrections=query.corrections))
+    assert (again.query, again.corrections) == (query.query, length)
+    with pytest.raises(SqlError, match="CORRECTIONS belongs to the end of the whole query"):
+        select(f"SELECT * FROM (SELECT count(*) AS n FROM s [RANGE 10, SLIDE 5] CORRECTIONS {written})")
 
 
 def test_an_insert_has_a_sink_late_rows_and_a_name() -> None:

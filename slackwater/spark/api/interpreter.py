@@ -124,7 +124,7 @@ class Interpreter:
         """The query of a SELECT, analysed."""
         select = select.again(self.scope)
         select.locations.check(select.query, self._session._analysis)
-        return Query(self._session, select.query, select.early, select.sideline)
+        return Query(self._session, select.query, select.early, select.sideline, select.corrections)
 
     def start(self, statement: S.SelectStatement | S.Insert, hold: bool = False) -> Run:
         """Start the query of a SELECT, with its results in memory, or that of an INSERT."""

@@ -135,6 +135,12 @@ class Metrics(StreamMetrics, total=False):
     """Early rows that the sink got."""
     filled_results: int
     """Answers that `fill=` gave for windows in which a known group had no row."""
+    corrected_results: int
+    """Answers that late rows have corrected; with `corrections=`."""
+    archived_files: int
+    """Files with partial aggregates of closed windows, and with the commits of their answers."""
+    archived_bytes: int
+    """Their size, as it is in memory."""
     accuracy: dict[str, AccuracyMetrics]
     """How good early answers have been, by aggregate; after the first early answer."""
     prods: int

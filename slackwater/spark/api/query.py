@@ -13,6 +13,7 @@ from slackwater.engine.settings import QuerySettings
 from slackwater.errors import QueryError, UnknownTableError, shown
 from slackwater.estimates.early import Early
 from slackwater.plan import logical as L
+from slackwater.plan.corrections import with_corrections
 from slackwater.plan.explain import Format, explain_plan
 from slackwater.plan.function import check_function
 from slackwater.plan.node import PlanNode, describe
@@ -45,6 +46,8 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
     """When it answers early, where its SQL says so."""
     sideline: Sideline | None = None
     """Whether bursts are set aside, where its SQL says so."""
+    corrections: Span | None = None
+    """For how long late rows correct its answers, where its SQL says so."""
 
     _known_as, _words = "query", words.QUERY
 
@@ -71,12 +74,12 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
     @property
     def _plan(self) -> PlanNode:
         """The checked plan of the query."""
-        return self.session._analysis.of(self._logical).node
+        return with_corrections(self.session._analysis.of(self._logical).node, self.corrections)
 
     def _step(self, logical: L.Logical) -> Query:
         """The query with one more step. It is checked now, so that the error comes where the mistake is."""
         self.session._analysis.of(logical)
-        return Query(self.session, logical, self.early, self.sideline)
+        return Query(self.session, logical, self.early, self.sideline, self.corrections)
 
     @called()
     def where(self, condition: str | Column) -> Query:
@@ -250,6 +253,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
         sideline: Sideline | None = None,
         ordered: bool = False,
         on_change: OnChange | None = None,
+        corrections: Span | None = None,
     ) -> Run:
         """The running query: from now on its results go to `sink`.
 
@@ -268,11 +272,13 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
             ordered: give the sink rows in the order of their time: each waits until time has passed it.
             on_change: what to do if the journal holds another query of this name. "continue" goes on with its open
                 windows, where these can be used; "new" drops them and begins anew. None refuses to start.
+            corrections: for how long late rows correct final answers, as in "1 day".
         """
+        query = self if corrections is None else replace(self, corrections=corrections)
         early = self.early if early is None else early
         sideline = self.sideline if sideline is None else sideline
         settings = QuerySettings(early=early, sideline=sideline, ordered=ordered)
-        return self.session._open().start(self, sink, late, name, hold, settings, on_change)
+        return self.session._open().start(query, sink, late, name, hold, settings, on_change)
 
     @called()
     def describe(self) -> str:
@@ -286,7 +292,7 @@ class Query(CutIntoWindows, ResultOrder, NamesCounterparts):
 
     def to_sql(self) -> str:
         """The query as SQL text, which gives the same query again."""
-        return to_sql(self._logical, self.session._interpreter.scope, self.early, self.sideline)
+        return to_sql(self._logical, self.session._interpreter.scope, self.early, self.sideline, self.corrections)
 
 
 @dataclass(frozen=True, repr=False)

@@ -109,7 +109,7 @@ class Running:
                 self.controls.refuse(stream.name)
             if any(run.active and run.query is query for run in self.runs.values()):
                 raise RunError("this query has been started already; stop its run first, or build the query again")
-            check_settings(plan, settings.early, settings.sideline, late)
+            check_settings(plan, settings.early, settings.sideline, late, settings.ordered)
             if on_change == "new" and self._noted.changed(label, plan):
                 self.forget(label)
             reads = check_kind(self._catalogue[s.declared].reads for s in streams_of(plan))

@@ -34,7 +34,7 @@ class Parquet(TableSettings):
 
     def table(self, run: str, pages: SparkBackend, columns: ResultColumns) -> Table:
         """The folder."""
-        return ParquetFolder(StorageDir.of(self.folder), run, pages.disk.forces, columns.schema)
+        return ParquetFolder(StorageDir.of(self.folder), run, pages.disk.forces, columns.schema, columns.corrected)
 
 
 def parquet(folder: str | os.PathLike[str], every: Span = "10 seconds") -> Parquet:
@@ -54,11 +54,15 @@ class ParquetFolder:
 
     advice = "check that the folder can be written and that the disk has room"
 
-    def __init__(self, place: StorageDir, run: str, sync: bool, schema: pa.Schema | None) -> None:
+    def __init__(
+        self, place: StorageDir, run: str, sync: bool, schema: pa.Schema | None, gaps: bool = False
+    ) -> None:
+        """`gaps`: some commits of the run have no rows, and no file."""
         self.place = place
         self.about = f"the folder {place.path!r}"
         self._run = run
         self._schema = schema
+        self._gaps = gaps
         self._disk = Disk(place.files, sync)
 
     def open(self) -> int:
@@ -83,7 +87,7 @@ class ParquetFolder:
             ) from error
         last = -1
         for first, until in sorted(shown):
-            if first > last + 1:
+            if first > last + 1 and not self._gaps:
                 warnings.warn(
                     f"{self.about} lacks the files of commits {last + 1} to {first - 1} of this query, which were "
                     "there: their answers do not come again. Restore the files if nobody has moved them on purpose",

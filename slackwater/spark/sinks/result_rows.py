@@ -33,6 +33,8 @@ class ResultColumns:
     """Columns that have values in early rows only."""
     keys: tuple[str, ...] = ()
     """Columns of the window and the group."""
+    corrected: bool = False
+    """Whether late rows correct results: then the numbers of commits have gaps."""
 
     @classmethod
     def of(cls, plan: PlanNode | None) -> ResultColumns:
@@ -43,8 +45,9 @@ class ResultColumns:
         if wide is None:
             return cls(plan.schema)
         # Several rows of a group may come at one time, and a user knows another key for them.
-        keys = () if answering_window(plan) is None else result_keys(plan)
-        return cls(wide, frozenset(wide.names).difference(plan.schema.names), keys)
+        top = answering_window(plan)
+        keys, corrected = () if top is None else result_keys(plan), top is not None and top.corrections is not None
+        return cls(wide, frozenset(wide.names).difference(plan.schema.names), keys, corrected)
 
     def check_names(self, sink: str, key: Sequence[str]) -> None:
         """Refuse a key of columns that are not there."""

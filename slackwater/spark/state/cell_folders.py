@@ -36,9 +36,9 @@ class CellFolders:
             if low <= file.key <= high:
                 yield pq.read_table(f"{root.path}/{file.name}", filesystem=root.files, partitioning=None)
 
-    def drop(self, until: int) -> None:
+    def drop(self, low: int, high: int) -> None:
         """Let their files go."""
-        self._files.drop([file for file in self._files.files if file.key <= until])
+        self._files.drop([file for file in self._files.files if low <= file.key <= high])
 
     def state(self) -> State:
         """Which files there are."""

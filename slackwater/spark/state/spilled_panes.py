@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 import pyarrow as pa
@@ -20,7 +20,7 @@ from slackwater.operators.backend import PartialsTooLarge
 from slackwater.operators.operator import State
 from slackwater.operators.page import Page
 from slackwater.operators.pages import Pages
-from slackwater.operators.pane_store import Absorbed, ResidentPanes, Results
+from slackwater.operators.pane_store import Absorbed, ResidentPanes, Results, TakesLate
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.spark.backend.kept_rows import closed as closed_rows
 from slackwater.spark.backend.staging import stage, too_large
@@ -30,7 +30,7 @@ from slackwater.spark.storage.types import spark_of, spark_schema
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
 from slackwater.windows.kernel import PaneKernel, source_text
-from slackwater.windows.results import EMITTED_AT, early_schema, result_sql
+from slackwater.windows.results import COMMIT, EMITTED_AT, early_schema, result_sql
 
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
@@ -47,6 +47,7 @@ class SpilledPanes:
     """Panes on the journal's file system. The driver knows only which page gave something to which pane."""
 
     kind = "spilled"
+    keeps_late: ClassVar[bool] = True
 
     def __init__(self, label: str, resident: ResidentPanes, domain: TimeDomain, pages: SparkPages) -> None:
         self._kernel: PaneKernel = resident.kernel
@@ -64,12 +65,32 @@ class SpilledPanes:
             rows = self._backend.spark.createDataFrame(table, spark_schema(table.schema))
             self._add(self._files.write_frame(rows))
 
-    def absorb(self, pages: Pages, page: Page, closed: Closed) -> Absorbed:
+    def absorb(self, pages: Pages, page: Page, closed: Closed, late: TakesLate | None = None) -> Absorbed:
         """One Spark job writes the page's partials; their rows are counted from the files."""
         for work in self._pages.works(page):
             _, place = self._files.new_piece()
             work.spill(self._kernel.panes, place)
-        return Absorbed(self._add(self._files.written(place)))
+        files = self._files.written(place)
+        end = None if late is None else closed.end(self._kernel.spec)
+        passed = [file for file in files if end is not None and file.key < end]
+        if late is not None and passed:
+            late(map(self._partials, passed))
+        return Absorbed(self._add(files))
+
+    def _partials(self, file: PartFile) -> pl.DataFrame:
+        """The partials of a file, in the driver."""
+        root = self._files.root
+        rows = frame_of(pq.read_table(f"{root.path}/{file.name}", filesystem=root.files, partitioning=None))
+        return rows.with_columns(pl.lit(file.key, pl.Int64).alias(PANE))
+
+    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+        """File by file."""
+        return (self._partials(file) for file in self._files.files if low <= file.key < high)
+
+    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+        """File by file."""
+        needed = self._needed(closed)
+        return (self._partials(file) for file in self._files.files if (file.piece, file.key) not in needed)
 
     def _add(self, files: list[PartFile]) -> pl.DataFrame:
         """Files count from now on; gives their rows by pane, and by source, which is noted."""
@@ -91,18 +112,21 @@ class SpilledPanes:
         numbers = pl.lit(file.piece, pl.Int64).alias(_PIECE), pl.lit(file.key, pl.Int64).alias(PANE)
         return by.select(*numbers, SOURCE, ROWS)
 
-    def results(self, pages: Pages, before: Closed, after: Closed, emitted_at: int) -> Results | None:
+    def results(
+        self, pages: Pages, before: Closed, after: Closed, emitted_at: int, commit: int | None
+    ) -> Results | None:
         """One Spark job merges the panes of these windows into staged result rows."""
         held = self._held(before, after)
         given = None if self._kernel.source is None else self._given(held, before, after)
         if not held or (given is not None and given.height == 0):
             return None
         started = time.perf_counter()
-        merged = closed_rows(self._windows(held, before, after), self._kernel).withColumn(
-            EMITTED_AT, F.lit(emitted_at)
-        )
+        merged = closed_rows(self._windows(held, before, after), self._kernel)
+        merged = merged.withColumn(EMITTED_AT, F.lit(emitted_at))
         # Sinks want the columns of early results too, so that all files have the same.
         sql, kinds = result_sql(self._kernel, self._domain), _spark_types(early_schema(self._schema, self._kernel))
+        if commit is not None:
+            sql[COMMIT] = f"{commit}L"
         columns = [F.expr(sql.get(name, "NULL")).cast(kind).alias(name) for name, kind in kinds.items()]
         staged = stage(merged.select(*columns), self._backend)
         self._backend.spent(time.perf_counter() - started)
