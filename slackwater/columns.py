@@ -48,6 +48,8 @@ def bad_name(name: str) -> str | None:
     """
     if "`" in name:
         return f"a name has no backtick in it; rename {name!r}"
+    if "\0" in name:
+        return f"a name has no NUL character in it, on which Arrow ends; rename {name!r}"
     if name == "*" or (name.startswith("^") and name.endswith("$")) or not name.strip():
         return f"no column may be called {name!r}: name it in letters, as in 'star'"
     return None

@@ -160,3 +160,15 @@ def test_the_clock_and_the_calendar_end_somewhere() -> None:
     source = run.metrics()["source:s"]
     late = run.metrics()["q/window"]["late_rows"]
     assert sum(row["total"] for row in run.results) + late + source["missing_time"] + source["far_ahead"] == 2
+
+
+def test_names_that_arrow_cannot_take_are_refused() -> None:
+    """Found by random names: a NUL in a name gave a panic in Arrow, in the middle of a stream."""
+    for name, match in (("a\0b", "no NUL character"), ("a`b", "no backtick"), ("*", "no column may be called")):
+        schema = pa.schema([("t", pa.int64()), (name, pa.string())])
+        with pytest.raises(sw.QueryError, match=match):
+            Script.from_sql(
+                "SELECT COUNT(*) AS n FROM s [RANGE 1, SLIDE 1]", {"s": StreamSpec(schema, sw.bounded(0))}
+            )
+    with pytest.raises(sw.QueryError, match=r"write the names, as in sources="):
+        sw.skew({}, sources=False)  # type: ignore[arg-type]

@@ -145,6 +145,8 @@ def skew(
         if bounds.latency.any():
             latency = dict(zip(bounds.names, bounds.latency.tolist(), strict=True))
         sources, bounds = bounds.names, bounds.entries
+    if sources is not None and not (isinstance(sources, Sequence) and all(isinstance(n, str) for n in sources)):
+        raise QueryError(f"skew(sources={sources!r}): write the names, as in sources=['fast', 'slow']")
     names: tuple[str, ...] | None
     if isinstance(bounds, Mapping):
         written, names = _between(bounds, sources)
