@@ -25,6 +25,9 @@ _HEAD = len(_MAGIC) + _DIGEST + 8
 #: Half of a result's columns say the same in every row, and most of a partial's are small whole numbers. A million
 #: partials are compressed and written in half of the time that it takes to write them as they are.
 _SHORT = pa.ipc.IpcWriteOptions(compression="lz4")
+#: Tables of fewer rows are compressed by the thread that has them: of 20 rows in 6 microseconds instead of 24.
+_FEW_ROWS = 10_000
+_SHORT_ALONE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _CONTAINER = pa.schema([("name", pa.string()), ("data", pa.binary())])
 
 
@@ -82,7 +85,7 @@ def _body(record: Record, stamp: RecordAuthor) -> pa.Buffer:
         for name, table in state.tables.items():
             tables[name] = len(names)
             names.append(f"{label}/{name}")
-            blobs.append(_table_bytes(table, _SHORT))
+            blobs.append(_table_bytes(table, _short(table)))
         states.append([number(label), {"values": state.values, "tables": tables, "whole": state.whole}])
     emissions = []
     for emission in record.emissions:
@@ -95,7 +98,7 @@ def _body(record: Record, stamp: RecordAuthor) -> pa.Buffer:
         else:
             entry["table"] = len(names)
             names.append(f"{emission.sink}/{emission.commit_id}")
-            blobs.append(_table_bytes(emission.payload, _SHORT))
+            blobs.append(_table_bytes(emission.payload, _short(emission.payload)))
         emissions.append(entry)
     header = {
         "journal": stamp.journal,
@@ -152,6 +155,10 @@ def _binary(blob: pa.Buffer) -> pa.Array:
     """A buffer as an array of one value, without a copy."""
     ends = pa.py_buffer(array("i", [0, blob.size]))
     return pa.Array.from_buffers(pa.binary(), 1, [None, ends, blob])
+
+
+def _short(table: pa.Table) -> pa.ipc.IpcWriteOptions:
+    return _SHORT_ALONE if table.num_rows < _FEW_ROWS else _SHORT
 
 
 def _table_bytes(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> pa.Buffer:
