@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from slackwater.operators.keeping_join import JoinValues, KeepingJoin, behind
+from slackwater.operators.keeping_join import JoinValues, KeepingJoin
 from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import emit_early, moved
+from slackwater.operators.several import behind, emit_early, moved
 from slackwater.operators.waiting_rows import MadeRows, WaitingRows
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.step import Columns

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypedDict
 
 from slackwater.figures import Figures
-from slackwater.operators.operator import Emit, State, Wanted
+from slackwater.operators.operator import Emit, State
 from slackwater.operators.page import Page
-from slackwater.operators.several import Several, moved
+from slackwater.operators.several import Several
 from slackwater.operators.waiting_rows import MadeRows
 from slackwater.plan.step import Columns
 from slackwater.progress.clock import Clock
@@ -65,13 +65,3 @@ class KeepingJoin(Several):
     def metrics(self) -> Figures:
         """Late rows and the size of the state."""
         return {"late_rows": sum(self._late), "late_by_input": list(self._late), **self._store.size}
-
-
-def behind(wanted: Wanted, by: int) -> Wanted:
-    """What to ask of inputs whose time must be some ticks ahead of what is wanted of the output."""
-
-    def asked(tick: int) -> int | None:
-        found = wanted(moved(tick, -by))
-        return None if found is None else moved(found, by)
-
-    return asked

@@ -133,6 +133,7 @@ class Operator(ABC):
         self.label = Label.of(label)
         self.asked = frozenset[str]()
         """Statistics that a source asks of pages. Other threads read it: it is replaced, never changed."""
+        self._reports: list[WindowLosses] = []
 
     @property
     def watches_clock(self) -> bool:
@@ -225,7 +226,8 @@ class Operator(ABC):
 
     def report(self) -> list[WindowLosses]:
         """What the last `run` made of a page: the executor carries it back to the sources."""
-        return []
+        reports, self._reports = self._reports, []
+        return reports
 
     def on_report(self, report: WindowLosses) -> None:
         """A report has come back to here; a source lets its policy learn from it."""

@@ -123,7 +123,6 @@ class RollingAggregate(Unary):
         self._given = 0
         self._late_rows = self._results = self._rows = self._early = self._refused = 0
         self._late_by_source: Counter[str] = Counter()
-        self._reports: list[WindowLosses] = []
 
     def run(self, inputs: Sequence[Input], emit: Emit) -> None:
         """Take one element, by the register of this moment."""
@@ -314,11 +313,6 @@ class RollingAggregate(Unary):
         by, number = time.sources, self._sources.of(time.sources.names)
         ticks = np.where(number >= 0, self._heartbeats(time)[number % MOST_LANES], by.ticks)
         return Punctuation(time.heartbeat, SourceHeartbeats(by.names, ticks, by.others), time.ranges)
-
-    def report(self) -> list[WindowLosses]:
-        """What became of the page that was run last, for policies that aim at a share of lost rows."""
-        told, self._reports = self._reports, []
-        return told
 
     def state(self, whole: bool) -> State:
         """Counts, and the changes of every lane."""

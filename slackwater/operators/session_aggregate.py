@@ -26,6 +26,7 @@ from slackwater.operators.late_counts import LateCounts, LateValues
 from slackwater.operators.operator import LATE, Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
+from slackwater.operators.several import behind
 from slackwater.plan.window_kinds import SessionNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.disorder import SourceHeartbeats
@@ -33,7 +34,6 @@ from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
 from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MAX_TICK, MIN_TICK
-from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed
 from slackwater.windows.frames import frame_of
 from slackwater.windows.results import Kind, bounded_rows, early_schema
@@ -73,7 +73,6 @@ class SessionAggregate(EarlyRows):
         self._pages = self._given = self._results = self._early = self._refused = 0
         self._journaled: tuple[int, pl.DataFrame | None, pl.DataFrame | None] = (0, None, None)
         """What the journal knows: the sessions up to this page, and the sources of both tables."""
-        self._reports: list[WindowLosses] = []
         self._provisional: list[pl.DataFrame] = []
         """Partials of early rows, which count for the next prod only."""
 
@@ -127,11 +126,6 @@ class SessionAggregate(EarlyRows):
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
 
-    def report(self) -> list[WindowLosses]:
-        """How the page's rows fell on sessions."""
-        reports, self._reports = self._reports, []
-        return reports
-
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether a session is open."""
         return len(self._open.ends) > 0
@@ -144,12 +138,7 @@ class SessionAggregate(EarlyRows):
 
     def map_demand(self, wanted: Wanted) -> Wanted:
         """Results come as far as the tick before that of the input."""
-
-        def asked(tick: int) -> int | None:
-            further = wanted(max(tick - 1, MIN_TICK))
-            return None if further is None else further + 1
-
-        return asked
+        return behind(wanted, 1)
 
     def output(self, times: Sequence[Punctuation]) -> Punctuation:
         """How far results have come. A session that is open at some tick may end with it, and not before."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slackwater.operators.backend import LateTimes
 from slackwater.operators.element import is_early, of_prod, page_of
-from slackwater.operators.operator import LATE, Emit, Input, Operator
+from slackwater.operators.operator import LATE, Emit, Input, Operator, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.plan.step import Columns
@@ -125,3 +125,13 @@ def moved(tick: int, by: int) -> int:
     if tick in (MIN_TICK, MAX_TICK):
         return tick
     return min(max(tick + by, MIN_TICK), MAX_TICK - 1)
+
+
+def behind(wanted: Wanted, by: int) -> Wanted:
+    """What to ask of inputs whose time must be some ticks ahead of what is wanted of the output."""
+
+    def asked(tick: int) -> int | None:
+        found = wanted(moved(tick, -by))
+        return None if found is None else moved(found, by)
+
+    return asked

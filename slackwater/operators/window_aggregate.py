@@ -92,7 +92,6 @@ class WindowAggregate(Unary):
         self._timing = None if inner else timing
         if not inner and self._spec.alike:
             self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
-        self._reports: list[WindowLosses] = []
         self._known = None if node.fill is None else KnownGroups(node.kernel, node.fill, node.schema)
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -144,11 +143,6 @@ class WindowAggregate(Unary):
         late = self.pages.late(page, LateTimes(before, within, by_source, self._node.closing_groups))
         if late is not None:  # a filter may have dropped those without a time
             emit(late, LATE)
-
-    def report(self) -> list[WindowLosses]:
-        """How the page's rows fell on windows."""
-        reports, self._reports = self._reports, []
-        return reports
 
     def waits_for_time(self, inputs: Sequence[Input]) -> bool:
         """Whether a window is open that has rows, or that a known group may have none in."""

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.operators.join_state import JoinState
-from slackwater.operators.keeping_join import JoinValues, KeepingJoin, behind
+from slackwater.operators.keeping_join import JoinValues, KeepingJoin
 from slackwater.operators.operator import Emit, Input, State, Wanted
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
-from slackwater.operators.several import emit_early, moved
+from slackwater.operators.several import behind, emit_early, moved
 from slackwater.plan.join_node import JoinNode
 from slackwater.plan.step import Columns
 from slackwater.progress.clock import Clock
