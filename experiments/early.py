@@ -2,13 +2,16 @@
 
     PYTHONPATH=. python experiments/early.py [--windows 600] [--seeds 701 702] [--only zipf] [--data folder]
     PYTHONPATH=. python experiments/early.py --held-out --seeds 801 802
+    PYTHONPATH=. python experiments/early.py --stops --seeds 1101 1102
 
 The real `Estimates` answers histories of windows (`experiments/lab/early_history.py`), prodded at half a slide.
 With `--held-out` these are of what nothing was chosen with: kinds of streams, and http.
 *To best* is the score beside the best one that holds 90 % of each group at most, and in brackets beside that of one
 who may hold more.
+With `--stops` sources stop, or there is an outage: coverage of the windows after each change, and of those from ten
+seconds after it on.
 Seeds 1 to 14, 101 to 104, 201 to 204, 301 to 304, 401 to 404, 601 to 612 and 901 to 904 were used to choose, or
-looked at.
+looked at; with `--stops` 1001 and 1002.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ from experiments.lab.early_history import COLUMNS, answer, best, held, history, 
 from experiments.lab.early_kinds import KINDS
 from experiments.lab.early_streams import Case
 from experiments.lab.held_out_kinds import HELD_OUT
+from experiments.lab.stopping_kinds import HELD_OUT_STOPS, STOPS, Stopping
 from slackwater.progress.time import microseconds
 
 _RESULTS = Path(__file__).parent / "results"
 HOUR = 3_600_000_000
+#: Microseconds after a change: from then on a window has seen something of it.
+SEEN = 10_000_000
 #: The real set that nothing was chosen with.
 HELD_OUT_SET = "http"
 #: Without groups, and with a rate that goes with the time of the day.
@@ -118,6 +124,42 @@ def show(line: dict[str, Any], held_out: bool = False) -> None:
     )
 
 
+def after_stops(kind: Stopping, windows: int, seeds: Sequence[int]) -> pl.DataFrame:
+    """By value: the shares of windows after changes that were held, mean widths, and the scores of all windows."""
+    lines = []
+    for seed in seeds:
+        case, stretches = kind(windows, np.random.default_rng(seed))
+        answers = answer(history(case))
+        at = pl.col("prodded")
+        changed, later = (
+            pl.any_horizontal([at.is_between(begin + wait, end) for begin, end in stretches]) for wait in (0, SEEN)
+        )
+        for column in COLUMNS[:3]:
+            low, high, final = (pl.col(f"{column}_{part}").cast(pl.Float64) for part in ("low", "high", "final"))
+            known = answers.filter(low.is_not_null()).select(
+                changed=changed, later=later, inside=final.is_between(low, high), width=high - low
+            )
+            there = known.filter("changed")
+            held = there["inside"].mean(), there.filter("later")["inside"].mean(), known["inside"].mean()
+            judged = judge(answers, column)
+            width = there["width"].mean()
+            lines.append((column, there.height, *held, width, judged.score, judged.against_plain))
+    names = ["value", "windows", "held", "later", "all", "width", "score", "to plain"]
+    return pl.DataFrame(lines, names, orient="row").group_by("value", maintain_order=True).mean()
+
+
+def show_stops(windows: int, seeds: Sequence[int]) -> None:
+    """The table of kinds in which sources stop."""
+    print("| stream | value | windows | held % | from 10 s on % | all % | width | score | to plain |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, kind in {**STOPS, **HELD_OUT_STOPS}.items():
+        for value, count, *inside, width, score, plain in after_stops(kind, windows, seeds).iter_rows():
+            shares = " | ".join(f"{100 * share:.0f}" for share in inside)
+            mark = " *" if name in HELD_OUT_STOPS else ""
+            line = f"| {name}{mark} | {value} | {count:.0f} | {shares} | {width:.4g} | {score:.4g} | {plain:.2f} |"
+            print(line, flush=True)
+
+
 def main() -> None:
     """Read the options, run, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -127,9 +169,13 @@ def main() -> None:
     parser.add_argument(
         "--held-out", action="store_true", help="only what nothing was chosen with, else all others"
     )
+    parser.add_argument("--stops", action="store_true", help="only streams whose sources stop")
     parser.add_argument("--data", type=Path, default=SHARED, help="the folder of the real streams")
     parser.add_argument("--out", type=Path, default=_RESULTS, help="the folder for the figures")
     options = parser.parse_args()
+    if options.stops:
+        show_stops(options.windows, options.seeds)
+        return
     lines = []
     print("| stream | value | seen % | corrected % | held % | by group, 4 h | width | to plain | worst | to best |")
     print("|---|---|---|---|---|---|---|---|---|---|")
