@@ -100,6 +100,8 @@ class JoinQuery:
 
     def _check_window(self, written: WindowClause) -> None:
         window = written.window
+        if window.gap is not None:
+            return  # the join refuses sessions in its own words
         for word in ("disorder",) if repeats(window) else ("offset", "wattr", "disorder"):
             if getattr(window, word) is not None:
                 raise self.locations.source.error(

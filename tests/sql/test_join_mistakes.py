@@ -21,6 +21,11 @@ MISTAKES = [
     (f"SELECT count(‸x.*) FROM {BOTH} WINDOW [RANGE 1 HOUR]", "x.* stands by itself in SELECT"),
     (f"SELECT * FROM {WINDOWED} JOIN gates y [RANGE 5 MINUTES]‸", "expected ON and a condition, or USING (column)"),
     (f"SELECT * FROM {WINDOWED} CROSS JOIN gates y [NOW] ‸ON true", "a CROSS JOIN takes every pair"),
+    (
+        "SELECT x.dest FROM SESSION(TABLE trips PARTITION BY carrier, DESCRIPTOR(ts), INTERVAL '5' MINUTES) x "
+        "‸JOIN SESSION(TABLE gates PARTITION BY carrier, DESCRIPTOR(ts), INTERVAL '5' MINUTES) y USING (carrier)",
+        "join() does not pair the rows of sessions",
+    ),
     (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸gate)", "there is no column 'gate' on the left side"),
     (f"SELECT * FROM {WINDOWED} JOIN gates y [NOW] USING (‸delay)", "there is no column 'delay' on the right side"),
     (
