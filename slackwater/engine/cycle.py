@@ -236,12 +236,13 @@ class Cycle:
         return emit
 
     def prod(self, prod: Prod) -> None:
-        """Ask a query for an answer now: the prod travels behind what its sources have sent."""
+        """Ask a query for an answer now.
+
+        The request goes back to its sources; from there the prod travels behind what these have sent.
+        """
         admission = self._admission.next()
-        for node in self._graph:
-            if node.is_source:
-                for port in node.outputs:
-                    node.send(prod, admission, port)
+        for node, port in self._graph.asked(prod.query):
+            node.send(prod, admission, port)
         self.dirty = True
 
     def _tick(self) -> None:

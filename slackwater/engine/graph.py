@@ -238,6 +238,27 @@ class Graph:
         back(node)
         return list(found.values())
 
+    def asked(self, query: str | None) -> Iterator[tuple[Node, str]]:
+        """The sources, and their ports, to which a request comes that goes back from sinks, arc by arc (S5 3.2 d).
+
+        From those of one query, or of all.
+        """
+        passed, found = set[Node](), set[Feed]()
+
+        def back(node: Node) -> None:
+            passed.add(node)
+            for label, port in filter(None, node.feeds):
+                found.add((label, port))
+                if self.nodes[label] not in passed:
+                    back(self.nodes[label])
+
+        for node in self:
+            if not any(node.outputs.values()) and (query is None or query in node.queries):
+                back(node)
+        for node in self:
+            if node.is_source:
+                yield from ((node, port) for port in node.outputs if (node.label, port) in found)
+
     def apart(self, first: int, last: int) -> bool:
         """Whether pages of two admissions are not for the same operators: one has come in between."""
         return any(first < node.since <= last for node in self)

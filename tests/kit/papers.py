@@ -20,7 +20,7 @@ Q4_3 = """SELECT COUNT(*) FROM (
           ) WINDOW [RANGE 1 hour, SLIDE 1 hour]"""
 WEATHER = pl.DataFrame({"ts": [NOON], "Temperature": [1.0]})
 STOCKS = pl.DataFrame({"ts": [NOON], "symbol": [""], "price": [1.0]})
-WORDS = pl.DataFrame({"ts": [NOON], "word": [""]})
+WORDS = pl.DataFrame({"ts": [NOON], "word": [""], "SomeText": [""]})
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,12 @@ QUERIES = [
         [7, 7, 9, 9, 9, 9, 9],
     ),
     Printed(
-        "S5 section 4.3.2, words (LIKE in the place of foundIn)",
-        "Select count(word) from WordStream\nwhere word LIKE 'a%'\nWindow[Range=5 min, Slide=1 min]",
+        "S5 section 4.3.2, words (position(… IN …) in the place of foundIn)",
+        "Select count(word) from WordStream\nwhere position(word IN SomeText) > 0\n"
+        "Window[Range=5 min, Slide=1 min]",
         "WordStream",
         WORDS,
-        [(0, "ant"), (1, "bee"), (2, "ape")],
+        [(0, "ant", "an anthill"), (1, "bee", "an anthill"), (2, "ape", "drapes and apes")],
         [2] * 5,
     ),
     *(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 import slackwater as sw
+from slackwater.engine.build import add_query
 from slackwater.errors import RunError
 from slackwater.operators import prod_stream
 from slackwater.operators.payload import Payload
@@ -24,6 +25,7 @@ from slackwater.progress.bounds.bounded import bounded
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_page, arrow_plan
 from tests.kit.streams import SAMPLE, WINDOWS, Stream, assert_same_rows, bounded_streams, finals, frame
+from tests.kit.streams_of_samples import A, B, plan, union, windows
 
 
 class AskingSink(ListSink):
@@ -221,3 +223,18 @@ def test_prods_that_were_answered_are_not_repeated_after_a_restart(tmp_path: Pat
     assert again.figures == {"prods": 2, "refused": 0}
     again.script.drain()
     assert [(r["g"], r["n"]) for r in finals(sink.rows)] == [("a", 2), ("b", 1)]
+
+
+def test_s5_section_3_2_d_a_request_goes_back_along_the_arcs_of_its_query() -> None:
+    """To the sources behind it, by the ports that it reads: other streams and policies are not asked."""
+    script = Script(plan(windows(union(A, B), 10, 10, n="count(*)")))
+    other = windows(B, 10, 10, n="count(*)", disorder=bounded(3))
+    add_query(script.executor, "r", plan(other), ListSink())
+    asked = {
+        query: [(str(n.label), port) for n, port in script.executor.graph.asked(query)]
+        for query in ("q", "r", None)
+    }
+    own = bounded(3).describe()
+    assert asked["q"] == [("source:a", "main"), ("source:b", "main")]
+    assert asked["r"] == [("source:b", own)]
+    assert asked[None] == [("source:a", "main"), ("source:b", "main"), ("source:b", own)]

@@ -43,3 +43,14 @@ def answers(printed: Printed) -> list[Any]:
 @pytest.mark.parametrize("printed", QUERIES, ids=lambda printed: printed.where)
 def test_a_printed_query_runs(printed: Printed) -> None:
     assert answers(printed) == pytest.approx(printed.answers)
+
+
+@pytest.mark.parametrize(("size", "slide"), [(60, 20), (50, 20), (7, 3)])
+def test_s5_section_2_2_windows_end_at_multiples_of_the_slide_with_an_offset(size: int, slide: int) -> None:
+    """wid_from = ts / SLIDE, wid_to = (ts + RANGE) / SLIDE - 1; the window of an id ends at (id + 1) * SLIDE."""
+    text = f"SELECT COUNT(*) AS n FROM S [RANGE {size}, SLIDE {slide}, OFFSET {-size % slide}]"
+    for ts in (0, 25, 211, 230):
+        script = Script.from_sql(text, {"S": ("ts BIGINT", bounded(0))}).page([{"ts": ts}]).drain()
+        ids = [row["window_end"] // slide - 1 for row in script.results]
+        assert all(row["window_end"] % slide == 0 for row in script.results)
+        assert ids == list(range(ts // slide, (ts + size) // slide))
