@@ -29,6 +29,7 @@ ROWS = pl.DataFrame(
         "symbol": ["IBM"] * 13,
         "price": [100.0 + n for n in range(13)],
         "word": ["ant"] * 13,
+        "SomeText": ["an anthill"] * 13,
     }
 )
 
