@@ -28,7 +28,7 @@ from slackwater.operators.stream_union import StreamUnion
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
 from slackwater.progress.punctuation import Punctuation
-from slackwater.scheduling.heartbeats import Plan, StreamLabel, streams_below
+from slackwater.scheduling.heartbeats import Heartbeats, Plan, StreamLabel, streams_below
 from slackwater.spark.storage.journal_files import FileJournal
 from slackwater.testing import ListSink, Script, arrow_page
 from slackwater.testing.script import ArrowPages
@@ -135,6 +135,24 @@ def test_at_the_query_level_pages_wait_until_the_slowest_stream_has_come_to_them
     assert script.results == []
     script.page(frame([[30, "x", 1]]), stream="b").page(frame([[30, "x", 1]]), stream="a")
     assert [(r["window_start"], r["n"]) for r in script.results] == [(0, 3), (10, 1)]
+
+
+@pytest.mark.parametrize("level", [sw.papers.query_level(), sw.operator_level(), sw.memory_aware()])
+def test_s1_7_1_pages_of_streams_with_sources_never_wait_whatever_the_level(level: Heartbeats) -> None:
+    """A row of y below the heartbeat of all is in time for y's own windows (D4); held back it would be late."""
+    policies = dict.fromkeys("ab", sw.sensors(0, timeout="never"))
+    query = windows(union(A, where(B, "h >= 1")), 10, 10, "g", n="count(*)")
+    script = Script(plan(query, policies, source="g"), heartbeat_scope=level)
+    for tick in (1, 7, 12):
+        script.page(frame([[tick, "x", 1]]), stream="a")
+    assert sum(f["held"] for f in script.metrics().values()) == 0
+    script.page(frame([[30, "x", 1]]), stream="b").page(frame([[30, "x", 1]]), stream="a")
+    script.page(frame([[2, "y", 1]]), stream="a")
+    script.drain()
+    assert sorted((r["g"], r["window_start"], r["n"]) for r in script.results) == [
+        *(("x", 0, 2), ("x", 10, 1), ("x", 30, 2), ("y", 0, 1))
+    ]
+    assert script.metrics()["q/window"]["late_rows"] == 0
 
 
 def test_at_the_operator_level_nothing_is_held_back() -> None:
