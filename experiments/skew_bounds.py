@@ -1,4 +1,4 @@
-"""S1's settings, and what each of them costs: W and alpha, indirect guarantees, coarser units, groups of sources.
+"""S1's settings, and what each of them costs: W and alpha, indirect guarantees, coarser units, groups, and t = 0.
 
 The paper has no experiment. No Spark: rows go through the policies' trackers on a clock that is moved by hand.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from heapq import heapify, heappop, heappush
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +21,10 @@ from rich.console import Console
 import slackwater as sw
 from experiments.lab import arrivals as make
 from experiments.lab.trial import Case, Paged, fixed, hindsight, run
+from slackwater.papers.global_counter import counter_bounds
 from slackwater.progress.arrival import Arrival, SourceArrivals
 from slackwater.progress.bounds.heartbeat_generator import HeartbeatGenerator
-from slackwater.progress.bounds.skew import SkewMatrix
+from slackwater.progress.bounds.skew import SkewBounds, SkewMatrix
 from slackwater.progress.time import MIN_TICK, TimeDomain
 from slackwater.windows.spec import WindowSpec
 
@@ -127,6 +131,60 @@ def groups(seconds: int) -> Points:
     return points
 
 
+def tokens(n: int, shortest: int, longest: int, ticks: int, seed: int, pauses: int) -> list[tuple[int, int, int]]:
+    """Section 4.1: n sources take tokens of one counter, each asking again when it has emitted the last one.
+
+    The first source pauses from an instant on. Gives the instant, source and token of each emission, in order.
+    """
+    rng, found, token = np.random.default_rng(seed), list[tuple[int, int, int]](), 0
+    asks = [(int(at), source) for source, at in enumerate(rng.integers(0, longest, n))]
+    heapify(asks)
+    while asks[0][0] < ticks:
+        at, source = heappop(asks)
+        if source == 0 and at > pauses:
+            continue
+        emits = at + int(rng.integers(shortest, longest, endpoint=True))
+        found.append((emits, source, token := token + 1))
+        heappush(asks, (emits, source))
+    return sorted(found)
+
+
+def global_counter(ticks: int, seeds: int) -> Points:
+    """Section 4.1: how long a token waits for the heartbeat, with delayed guarantees, and with t = 0 alone."""
+    points: Points = []
+    for n, shortest, longest in ((3, 20, 40), (3, 5, 40), (3, 1, 40), (10, 20, 40), (10, 5, 40), (10, 1, 40)):
+        naive = (n - 1) * -(-longest // shortest)
+        rows = [[(0, 0) if i == j else (0, naive) for j in range(n)] for i in range(n)]
+        kinds = {
+            "(t, 0), ms": counter_bounds({str(k): (shortest, longest) for k in range(n)}),
+            "(0, δ), ms": SkewMatrix(rows, [0] * n, list(map(str, range(n)))),
+        }
+        for pauses, what in ((ticks, "none"), (ticks // 10, "one")):
+            runs = [tokens(n, shortest, longest, ticks, seed, pauses) for seed in range(seeds)]
+            waits = {k: float(np.mean([_token_waits(b, run) for run in runs])) for k, b in kinds.items()}
+            about = {"sources": n, "pauses": what, "shortest, ms": shortest, "longest, ms": longest, "δ": naive}
+            points.append({**about, **waits})
+    return points
+
+
+def _token_waits(bounds: SkewBounds, emissions: list[tuple[int, int, int]]) -> float:
+    """The mean wait of a token; those that still wait at the end are left out."""
+    generator, waiting, waits = HeartbeatGenerator(bounds, timeout=10**9), list[tuple[int, int]](), list[int]()
+    instants = groupby(emissions, key=itemgetter(0))
+    at, come = next(instants)
+    for now in range(emissions[-1][0]):
+        while at == now:
+            for _, source, token in come:
+                assert token > generator.heartbeat.tick, "a token is late"
+                generator.arrive(source, 1, token, now)
+                heappush(waiting, (token, now))
+            at, come = next(instants)
+        generator.tick(now)
+        while waiting and waiting[0][0] <= generator.heartbeat.tick:
+            waits.append(now - heappop(waiting)[1])
+    return float(np.mean(waits))
+
+
 def draw(figures: dict[str, Points], path: Path) -> None:
     """Wait against share lost for W and alpha; lag by B and B*, by units, by groups."""
     matplotlib.rcParams.update({"svg.hashsalt": "slackwater", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3})
@@ -169,6 +227,7 @@ def main() -> None:
         "indirect": indirect(options.seconds, options.seeds),
         "units": units(options.seconds, options.seeds),
         "groups": groups(options.seconds),
+        "global counter": global_counter(10 * options.seconds, options.seeds),
     }
     for title, points in figures.items():
         show(console, title, points)
