@@ -67,6 +67,12 @@ def two(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
     return [_counted(streams["rows"].where("k % 5 = 0"), slow)]
 
 
+def four(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
+    """Two filters that keep nine tenths each, the one that keeps a fifth, and the slow function."""
+    kept = streams["rows"].where("k % 10 <> 9").where("k % 10 <> 8")
+    return [_counted(kept.where("k % 5 = 0"), slow)]
+
+
 def stored(s: sw.Session, streams: Streams, slow: Function) -> list[sw.Query]:
     """A stored relation with two rows for each key, a filter behind it, and the slow function."""
     codes = s.spark.range(2_000).selectExpr("id % 1000 AS code", "id AS v")
@@ -107,6 +113,7 @@ class Case:
 FIRST = "two operators"
 CASES = {
     FIRST: Case(two),
+    "four operators": Case(four),
     "stored relation": Case(stored),
     "window join": Case(joined, tasks=1, streams=("rows", "others")),
     "three queries": Case(three, number=3),
