@@ -37,7 +37,7 @@ class Query:
     range: str
     slide: str
     aggregates: Mapping[str, str]
-    early: Early
+    early: Early | None
     disorder: Disorder
     page: str = "1 second"
     most: int | None = None
@@ -188,6 +188,7 @@ def _paired(rows: pl.DataFrame, results: pl.DataFrame, names: list[str]) -> tupl
     )
     columns = [c for n in names for c in (n, f"{n}_seen", f"{n}_low", f"{n}_high")]
     early = results.filter(kind="early")
+    early = early.with_columns(pl.lit(None).alias(c) for c in ("completeness", *columns) if c not in early.columns)
     early = early.select("window_start", "completeness", *columns, early_at="emitted_at")
     lowest, highest = rows["time"].min(), rows["time"].max()
     assert isinstance(lowest, int) and isinstance(highest, int)
@@ -207,6 +208,12 @@ def _first_arrivals(rows: pl.DataFrame, finals: pl.DataFrame) -> pl.DataFrame:
     ends = np.searchsorted(times, finals["window_end"].to_numpy())
     firsts = [int(arrival[b:e].min()) if e > b else None for b, e in zip(begins, ends, strict=True)]
     return finals.select("window_start").with_columns(pl.Series("first_at", firsts, dtype=pl.Int64))
+
+
+def final_latency(rows: pl.DataFrame, answers: Answers) -> float:
+    """S5 section 4.1: seconds from the arrival of a window's first row to its final result, the mean of all."""
+    finals = answers.finals.join(_first_arrivals(rows, answers.finals), on="window_start").drop_nulls("first_at")
+    return float((finals["final_at"] - finals["first_at"]).mean() or 0.0) / SECOND  # type: ignore[arg-type, operator]
 
 
 def accuracies(pairs: pl.DataFrame, name: str, column: str) -> np.ndarray:

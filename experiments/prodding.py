@@ -19,9 +19,11 @@ import thesis
 from asking import asking
 from bench import Bench, show
 from bursts import bursts
+from overhead import overhead
 from play import AGGREGATES, SECOND, Answers, Query, accuracy, coverage, gain
 from rich.console import Console
 from streams import DIFFICULT, DISTRIBUTIONS, SHARED, real
+from substreams import substreams
 
 import slackwater as sw
 from experiments.lab import prodded as make
@@ -194,7 +196,9 @@ def _with_rest(pairs: pl.DataFrame, name: str, rest: float | None) -> float | No
 EXPERIMENTS: dict[str, Callable[[Bench], None]] = {
     "delays": delays,
     "bursts": bursts,
+    "overhead": overhead,
     "asking": asking,
+    "substreams": substreams,
     "aggressiveness": aggressiveness,
     "estimates": estimates,
     "difficult": difficult,

@@ -13,7 +13,7 @@ from experiments.lab.arrivals import Delay, exponential, lognormal, outages, par
 from experiments.lab.prodded import Values, normal_values, steady, uniform_values
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-_FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"
+FLIGHTS = Path(slackwater.__file__).parent / "data" / "flights.parquet"
 
 #: Section 4.4: the distributions of values.
 DISTRIBUTIONS: dict[str, Values] = {
@@ -55,7 +55,7 @@ class Real:
 def real(folder: Path) -> Iterator[Real]:
     """Those that there are, with windows of which there are over a thousand; flights is part of the package."""
     yield Real(
-        "flights", _FLIGHTS, "scheduled", "departed", "delay_min", "3 hours", "1 hour", "4 hours", "30 minutes"
+        "flights", FLIGHTS, "scheduled", "departed", "delay_min", "3 hours", "1 hour", "4 hours", "30 minutes"
     )
     phones = ("sent", "received", "value", "2 seconds", "0.5 seconds", "6 seconds", "0.125 seconds")
     yield Real("phones 1", folder / "phones_1.parquet", *phones)
