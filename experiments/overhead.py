@@ -21,7 +21,7 @@ from experiments.lab import prodded as make
 from slackwater.spark.storage.embedded import embedded
 
 UNIFORM = Query(
-    "30 seconds", "10 seconds", {"max": "max(value)"}, sw.early(at="7 seconds"), sw.punctuated("upto"), "1 second"
+    "30 seconds", "10 seconds", {"max": "max(value)"}, sw.early(at="7 seconds"), sw.punctuated("upto"), "5 seconds"
 )
 
 
@@ -34,7 +34,7 @@ def overhead(bench: Bench) -> None:
     # Quick: an eighth of each stream; bursts begin 20 and 62 seconds from the start.
     share, repeats = (8, 1) if bench.quick else (1, 3)
     steady = make.punctuated(make.steady(1_500 // share, seed=bench.seed), 10 * SECOND)
-    streams: dict[str, tuple[pl.DataFrame, Query, int, float]] = {"Uniform_1500": (steady, UNIFORM, 0, 10.0)}
+    streams: dict[str, tuple[pl.DataFrame, Query, int, float]] = {"Uniform_1500": (steady, UNIFORM, 0, 2.0)}
     for times in (2, 4):
         bursty = make.bursty(160 * times // share, values=make.rising_values(), seed=bench.seed)
         rows = make.punctuated(bursty, SECOND)
