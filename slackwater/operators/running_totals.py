@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypedDict, cast
 
 import polars as pl
+import pyarrow as pa
 
 from slackwater.errors import QueryError
 from slackwater.events import decision
@@ -107,6 +108,11 @@ class RunningTotals(Unary):
             return None
         found = values[self.pages.backend.matching(values.select(self._node.kernel.keys), where)]
         return total_rows(found, self._node.schema, self._clock.now())
+
+    def open_rows(self) -> pa.Table:
+        """The totals of all groups."""
+        values, schema = self._store.values(self.pages), self._node.schema
+        return schema.empty_table() if values is None else total_rows(values, schema, self._clock.now())
 
     def _go_large(self) -> None:
         resident = cast(ResidentTotals, self._store)
