@@ -3,8 +3,8 @@
     python experiments/operator_prods.py
 
 S5's Q3-4: the largest of all sensors' sums. Its windows of 60 s slide by 20 s. A second window takes the largest
-of the sums that end in 60 s. Both are prodded every 5 s. If only the topmost operator is prodded, or all at the same
-instant, it has no more than the results that are final. The package has no word for this: a prod takes the whole way.
+of the sums that end in 60 s. Both are prodded every 5 s. If only the topmost operator is prodded, or all at the
+same instant, it has no more than the results that are final. The package has no word for this.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def main() -> None:
     both = plan.keys() & top.keys()
     for name, early in (("the whole plan", plan), ("the topmost operator alone", top)):
         good = [1 - abs(final[end] - early[at, end]) / final[end] for at, end in both]
-        print(
-            f"{name}: {len(early):,} early values; of the {len(both):,} that both give {sum(good) / len(good):.1%} right"
-        )
+        right = sum(good) / len(good)
+        print(f"{name}: {len(early):,} early values; the {len(both):,} that both give are {right:.1%} right")
 
 
 if __name__ == "__main__":
