@@ -12,21 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import CLOSED, PANE, SOURCE, WINDOW
+from slackwater.estimates.early import Early
+from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.figures import Figures
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import Emit, State
 from slackwater.operators.page import Page
 from slackwater.operators.pane_store import Absorbed, Results
 from slackwater.operators.past_answers import PastAnswers
+from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_values import CorrectionValues, WindowValues
+from slackwater.plan.nodes import WindowNode
+from slackwater.progress.clock import Clock
 from slackwater.progress.window_losses import WindowLosses
 from slackwater.windows.closed import Closed
 from slackwater.windows.closing import close
@@ -49,10 +53,24 @@ class _Restated:
 class CorrectingAggregate(WindowAggregate):
     """Final answers, and those that late rows correct."""
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        assert self._node.corrections is not None
-        self._correction = self._node.corrections
+    def __init__(
+        self,
+        label: str,
+        node: WindowNode,
+        clock: Clock,
+        resident_limit: int = 256 * 2**20,
+        route_late: bool = False,
+        early: Early | None = None,
+        timing: ProdTiming | None = None,
+        inner: bool = False,
+        asks_all: bool = False,
+        fold: SharedFold | None = None,
+    ) -> None:
+        super().__init__(
+            label, node, clock, resident_limit, route_late, early, timing, inner=inner, asks_all=asks_all, fold=fold
+        )
+        assert node.corrections is not None
+        self._correction = node.corrections
         self._missed = LateCounts(self._spec, self._node.domain)
         """All rows that came after the answer; `_late` has those that correct nothing."""
         self._restated: list[_Restated] = []
