@@ -63,8 +63,9 @@ class Executor:
         self.on_commit: Callable[[], None] = lambda: None
         """Called when a commit is over, before those who wait for it go on."""
         self.on_failed: Callable[[str, Exception, bool], None] | None = None
-        """Called with a query that has failed and is out, and whether the journal keeps what it needs to go on.
-        The other queries go on. Without this function the error is raised, and ends all."""
+        """Called with a query that has failed alone, and whether the journal keeps what it needs to go on."""
+        self.ends_all: Callable[[Exception], bool] = lambda error: False
+        """Whether an error is not one query's alone: it is raised, nothing more is journaled, a restart goes on."""
         self.shared = SharedOperators()
         self._failed: BaseException | None = None
         self.held = False
@@ -225,9 +226,8 @@ class Executor:
 
     def wake_at(self, clock: Clock | None = None) -> int | None:
         """The next instant at which a clock alone, or the executor's own, could move something."""
-        clock = clock or self.clock
         # Past wake-ups have already been ticked and produced nothing.
-        return min((t for c, t in self._wakes() if c is clock and t > clock.now()), default=None)
+        return min((t for c, t in self._wakes() if c is (clock or self.clock) and t > c.now()), default=None)
 
     def seconds_to_sleep(self) -> float | None:
         """How long nothing can happen by clocks alone; None where none of them goes on by itself."""
@@ -287,12 +287,14 @@ class Executor:
 
     def _fail(self, node: Node, error: Exception) -> None:
         """An operator has failed, and with it the queries that it works for."""
-        if self.on_failed is None or not node.queries:
+        if not node.queries or self.on_failed is None or self.ends_all(error):
             raise error
         self._tell_failed(queries := frozenset(node.queries), error, self._retire(queries, error))
 
     def _refused(self, refused: dict[str, Refusal]) -> None:
         """Queries whose sinks have raised an error."""
+        if fatal := [refusal.error for refusal in refused.values() if self.ends_all(refusal.error)]:
+            raise fatal[0]
         for query, refusal in refused.items():
             self._tell_failed({query}, refusal.error, self._retire({query}, refusal.error, refusal.unwritten))
 

@@ -121,6 +121,57 @@ def test_a_sink_that_raises_ends_its_query_and_no_other() -> None:
     assert len(bad.rows) < len(good.rows)
 
 
+def test_an_error_that_ends_all_takes_nothing_out_of_the_journal(tmp_path: Path) -> None:
+    """As when Java has died: queries that share a stream fail one after another, and each would lose its rows."""
+    sinks = {"first": ListSink(), "second": ListSink()}
+
+    def life(fails: bool) -> House:
+        house = House(tmp_path)
+        house.executor.ends_all = lambda error: "in a row" in str(error.__cause__ or error)
+        house.start("first", plan(total="sum(x)", n="count(*)"), sinks["first"])
+        house.start("second", plan(), sinks["second"])
+        if fails:
+            house.page(0, 3, 13)
+            with pytest.raises(ZeroDivisionError):
+                house.page(1, 14, 23, fails=True)
+            with pytest.raises(RunError):
+                house.executor.run_until_idle()
+            assert house.failed == {}
+        return house
+
+    life(fails=True)
+    again = life(fails=False)
+    for number, times in ((1, (14, 23)), (2, (33,))):
+        again.page(number, *times)
+    again.executor.drain()
+    for sink in sinks.values():
+        assert windows(sink) == counted(3, 13, 14, 23, 33)
+
+
+@pytest.mark.parametrize("error", ["no space left", ""])
+def test_a_sink_with_an_error_that_ends_all(tmp_path: Path, error: str) -> None:
+    """The rows that it did not take come again."""
+    bad, good = FailsAt(1), ListSink()
+    house = House(tmp_path)
+    house.executor.ends_all = lambda raised: bool(error) and error in str(raised.__cause__ or raised)
+    house.start("bad", plan(), bad)
+    house.start("good", plan(), good)
+    if not error:
+        house.page(0, 3, 33)
+        assert set(house.failed) == {"bad"}
+        return
+    with pytest.raises(Exception, match="no space left"):
+        house.page(0, 3, 33)
+    assert house.failed == {}
+    again = House(tmp_path)
+    again.start("bad", plan(), bad)
+    again.start("good", plan(), good)
+    again.executor.run_until_idle()
+    again.page(0, 3, 33)
+    again.executor.drain()
+    assert windows(bad) == windows(good) == counted(3, 33)
+
+
 def test_without_anybody_to_tell_an_error_ends_all() -> None:
     house = House()
     house.executor.on_failed = None

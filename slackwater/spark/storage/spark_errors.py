@@ -75,6 +75,13 @@ def _java_has_died(error: BaseException) -> bool:
     return isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError))
 
 
+def for_want_of_java(error: BaseException | None) -> bool:
+    """Whether an error was raised because Java has died: then it is not one query's alone."""
+    while error is not None and not _java_has_died(error):
+        error = error.__cause__
+    return error is not None
+
+
 EXPLAINED.append(lambda error: RunError(_DEAD) if _java_has_died(error) else None)
 
 
