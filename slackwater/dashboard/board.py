@@ -14,6 +14,7 @@ from slackwater.dashboard.hold import hold
 from slackwater.dashboard.rates import Rates
 from slackwater.dashboard.rows_shown import rows_shown
 from slackwater.dashboard.watched import Watched, WatchedQuery
+from slackwater.engine.figures import engine_figures
 from slackwater.engine.records import Snapshot
 from slackwater.operators.label import Label
 from slackwater.operators.newest_rows import NEWEST
@@ -109,7 +110,8 @@ class Board:
 
     def _graph(self, snapshot: Snapshot) -> bytes:
         """The operators and the arcs between them, in layers; the same text as long as none comes or goes."""
-        key = [(label, own["feeds"], own["queries"], own["about"]) for label, own in snapshot.operators.items()]
+        operators = {label: engine_figures(published) for label, published in snapshot.operators.items()}
+        key = [(label, own["feeds"], own["queries"], own["about"]) for label, own in operators.items()]
         if key != self._topology[0]:
             boxes = [Box(label, (about,), tuple(feeds)) for label, feeds, _, about in key]
             rows = [[box.label for box in layer] for layer in layers(boxes)]
@@ -184,7 +186,8 @@ def waits_for(snapshot: Snapshot) -> dict[str, str]:
     """
     sources: dict[str, str] = {}
     for label, published in snapshot.operators.items():
-        feeds, registers = published["feeds"], published["registers"]
+        own = engine_figures(published)
+        feeds, registers = own["feeds"], own["registers"]
         lowest = registers.index(min(registers)) if len(registers) > 1 else 0
         before = feeds[min(lowest, len(feeds) - 1)] if feeds else label
         sources[label] = sources.get(before, before)

@@ -99,4 +99,6 @@ def _recorded(entry: Entry) -> SavedEntry:
     if isinstance(entry.element, Page):
         source = None if entry.source is None else Label.of(entry.source).to_json()
         return {"page": entry.element.to_json(), "admission": entry.admission, "source": source}
-    return {"admission": entry.admission, **element_saved(entry.element)}
+    saved: SavedEntry = {"admission": entry.admission}
+    saved.update(element_saved(entry.element))  # type: ignore[typeddict-item]  # SavedEntry extends it
+    return saved

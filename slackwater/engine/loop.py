@@ -206,7 +206,7 @@ class Loop:
             waiting = [future for _, future in (*self._urgent, *self._commands)]
             self._urgent.clear()
             self._commands.clear()
-        everyone: list[Future[None]] = [*waiting, *self._acknowledgements]
+        everyone: list[Future[object] | Future[None]] = [*waiting, *self._acknowledgements]
         for future in everyone:
             if not future.done():
                 future.set_exception(error)

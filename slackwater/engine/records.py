@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from slackwater.figures import Figures
 
@@ -194,8 +194,7 @@ class Snapshot:
         """A value found from the figures, computed once though several ask, as all queries of a stream do."""
         if name not in self._found:
             self._found[name] = find()
-        found: T = self._found[name]
-        return found
+        return cast(T, self._found[name])
 
 
 class History:

@@ -61,6 +61,6 @@ class Label(str):
         """What `to_json` gave."""
         return cls(*fields)
 
-    def __getnewargs__(self) -> LabelFields:
+    def __getnewargs__(self) -> LabelFields:  # type: ignore[override]  # a str's are one text
         """For copies."""
         return self.to_json()

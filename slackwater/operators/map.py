@@ -196,7 +196,7 @@ class MapPages(Unary):
     def restore(self, states: Sequence[State]) -> None:
         """Continue from the last state."""
         values = states[-1].read(MapValues)
-        if self._prodded is not None:
+        if self._prodded is not None and values["prodded"] is not None:
             self._prodded.restore(values["prodded"])
         self._turn = values["turn"]
         self._pages, self._sidelined, self._aside = values["counts"]

@@ -46,7 +46,7 @@ _CLOSED = ("closed", "answered")
 class SessionValues(TypedDict):
     """What a journal keeps of it, beside the sessions."""
 
-    closed: int
+    closed: int | None
     counts: tuple[int, int, int, int]
     late: LateValues
 

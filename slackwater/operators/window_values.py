@@ -38,11 +38,11 @@ class WindowValues(TypedDict):
 
     store: str
     panes: Mapping[str, object]
-    closed: int
+    closed: int | None
     ahead: NotRequired[list[tuple[int, int]]]
     counts: tuple[int, int, int, int]
     estimates: dict[str, object]
-    measured: str
+    measured: list[list[str]]
     partials: list[list[str]]
     late: LateValues
     filled: int

@@ -86,8 +86,15 @@ class StreamSpec:
         punctuation, time = getattr(disorder, "column", None), self.time_column
         asks = read_condition(self.prods)
         node = StreamNode(
-            *(name, columns, time_of_rows(asks, f"`{time}`"), time),
-            *(domain, disorder, self.source, punctuation, relation.schema),
+            name,
+            columns,
+            time_of_rows(asks, f"`{time}`"),
+            time,
+            domain,
+            disorder,
+            self.source,
+            punctuation,
+            relation.schema,
             (*patterns_of(disorder), *prod_columns(asks, f"`{time}`")),
             ahead=self.ahead,
             live=self.live,

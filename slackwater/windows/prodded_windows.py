@@ -25,7 +25,7 @@ def ends(specs: Sequence[WindowSpec], low: int, high: int) -> tuple[int, int]:
 
 
 #: What a journal keeps: the ends; what is still to be cut; up to where pages were taken; the highest time.
-ProddedValues: TypeAlias = "tuple[list[tuple[int, int]], list[tuple[int, int, int]], int, int]"
+ProddedValues: TypeAlias = "tuple[list[tuple[int, int]], list[tuple[int, int, int]], int, int | None]"
 
 
 class ProddedWindows:

@@ -101,8 +101,7 @@ def punctuated(
         raise QueryError(f"punctuated({column!r}): write the column of the punctuations, as in punctuated('upto')")
     if everyone is not None and not isinstance(everyone, str):
         raise QueryError(f"everyone={everyone!r} is no name of a source; write it as text, as in everyone='*'")
-    listed = isinstance(on, Sequence) and not isinstance(on, (str, bytes))
-    names = tuple(on) if listed else (on,)
+    names = tuple(on) if isinstance(on, Sequence) and not isinstance(on, str) else (on,)
     written = (*names, *([] if since is None else [since]))
     if not all(isinstance(name, str) and name.strip() for name in written):
         raise QueryError(

@@ -62,7 +62,8 @@ class RunFigures:
         pairs, pages, domain = self._pairs, self._pages, self._pairs[0][0].domain
         streams = {stream.name: _of_stream(snapshot, stream, first, now) for stream, first in reversed(pairs)}
         beats = {stream.name: _heartbeat(snapshot, stream, first) for stream, first in reversed(pairs)}
-        mine = {label: f for label, f in snapshot.operators.items() if self._name in f["queries"]}
+        published: Mapping[str, _Published] = snapshot.operators
+        mine = {label: f for label, f in published.items() if self._name in f["queries"]}
         aggregates = self._of_aggregates(snapshot)
         figures: Metrics = {
             **_of_all_streams(streams, min(beats, key=lambda name: beats[name])),

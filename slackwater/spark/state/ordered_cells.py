@@ -34,7 +34,7 @@ _HIDDEN = (TIME, _PAGE, ROW_ORDER)
 class OrderedCellsValues(SidesValues):
     """The same, with how far time has come, and counts."""
 
-    at: tuple[int, int, int, int]
+    at: tuple[int, int | None, int, int]
 
 
 class OrderedCells(SidesInCells):
