@@ -215,6 +215,8 @@ TUMBLING = "[RANGE 10, SLIDE 10]"
         ("SELECT * FROM s", "a query without windows gives rows"),
         ("SELECT count(*) AS n FROM s [RANGE 10]", "the answer of a window for each row is not kept"),
         ("SELECT count(*) AS n FROM s [SESSION 10]", "a late row may join two sessions"),
+        ("SELECT g, count(*) AS n FROM s [RANGE UNBOUNDED] GROUP BY g", "totals without a window are never final"),
+        (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY ROLLUP(g)", "the results of several windows"),
         (f"SELECT count(*) AS n FROM s {TUMBLING} GROUP BY g", "without the group column 'g'"),
         (f"SELECT count(*) AS commit FROM s {TUMBLING}", "'commit' is a column of corrected results"),
         (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY g ORDER BY n LIMIT 1", "the places of all groups"),
