@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from slackwater.events import decisions_of
-from slackwater.figures import Figure, Figures
+from slackwater.figures import Figures
 from slackwater.operators.batching import Batching, SinglePages, needs_at
 from slackwater.operators.label import Label
 from slackwater.operators.large_columns import Column, LargeColumns, columns_of
@@ -50,8 +50,7 @@ class Source(Unary):
         signals: SignalReader | None = None,
     ) -> None:
         super().__init__(label)
-        self._guard = AheadGuard(ahead)
-        self._batching, self._signals = batching or SinglePages(), signals
+        self._guard, self._batching, self._signals = AheadGuard(ahead), batching or SinglePages(), signals
         self._ports = {MAIN: PolicyPort(tracker)}
         self._policy = policy  # The policy in words: a port of another policy must not take over its state.
         self._needs = self.asked = needs
@@ -74,8 +73,7 @@ class Source(Unary):
         self._away, self._seen, self._quiet_since = 0, MIN_TICK, MIN_TICK
         """When the last row came, by that clock; before the first row, when the stream began to be read."""
         self._highest: int | None = None
-        self._lateness = LatenessHistogram()
-        self._log = ReadLog()
+        self._lateness, self._log = LatenessHistogram(), ReadLog()
 
     def follow(
         self, query: str, port: str, tracker: Tracker, reader: Subscription, bound: Mapping[str, str] | None = None
@@ -165,8 +163,7 @@ class Source(Unary):
         if pages > 1:
             # Else one page of which a sketch is asked would have the rows of all others sketched too.
             page = replace(page, needs=needs_at(self.asked, self._takes))
-        self._takes += 1
-        self._pages += pages
+        self._takes, self._pages = self._takes + 1, self._pages + pages
         self._hear_bound(page.at)
         del self._waiting[:pages]
         self.on_page(page, emit)
@@ -368,8 +365,7 @@ class Source(Unary):
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
-        self._highest = values["highest"]
-        self._waiting = list(values["waiting"])
+        self._highest, self._waiting = values["highest"], list(values["waiting"])
         self._to_come_back = set(values["under_way"])
         self._lateness.restore(values["lateness"])
         self._log.learn(values.get("read"), self._highest)
@@ -385,7 +381,8 @@ class Source(Unary):
 
     def metrics(self) -> Figures:
         """Counts, how late rows come, and what the policies say; heartbeats are the engine's."""
-        figures: dict[str, Figure] = {
+        slowest = {port: p.slowest() for port, p in self._ports.items() if p.by_source}
+        return {
             "highest": self._highest,
             "heard": None if self._quiet_since == MIN_TICK else self._quiet_since + self._away,
             "pages": self._pages,
@@ -398,9 +395,6 @@ class Source(Unary):
             "lateness": self._lateness.quantiles(),
             "lateness_shares": self._lateness.shares(),
             "policies": {port: p.tracker.metrics() for port, p in self._ports.items()},
+            **({"slowest_sources": slowest} if any(slowest.values()) else {}),
+            **({"ungrammatical_rows": self._behind} if self._ports[MAIN].tracker.promised_by_sender else {}),
         }
-        if any((slowest := {port: p.slowest() for port, p in self._ports.items() if p.by_source}).values()):
-            figures["slowest_sources"] = slowest
-        if self._ports[MAIN].tracker.promised_by_sender:
-            figures["ungrammatical_rows"] = self._behind
-        return figures
