@@ -27,7 +27,7 @@ def returned(giver: type) -> Iterator[tuple[str, str]]:
         function = member.fget if isinstance(member, property) else member
         if not name.startswith("_") and inspect.isfunction(function):
             written = str(function.__annotations__.get("return", ""))
-            yield from ((name, word) for word in re.findall(r"\w+", written) if word in CLASSES)
+            yield from ((name, word) for word in re.findall(r"\b(?<!pa\.)\w+", written) if word in CLASSES)
 
 
 @pytest.mark.parametrize("giver", GIVERS, ids=lambda giver: giver.__name__)
