@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from slackwater.errors import QueryError, RunError
 from slackwater.spark.api.declare import check_frame
 from slackwater.spark.ingest.streams import Ingest, ReadNoMore
-from slackwater.spark.storage.spark_errors import briefly
+from slackwater.spark.storage.spark_errors import briefly, for_want_of_java
 
 AT = "\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)\n"
 FILE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/c.parquet.  SQLSTATE: KD001"
@@ -93,6 +93,19 @@ def test_a_java_that_has_died_is_named() -> None:
     told = [line for line in done.stdout.splitlines() if line.startswith("told: ")]
     assert len(told) == 5, done.stderr[-3000:]
     assert all("Spark's Java process has ended" in line and "start the program again" in line for line in told)
+
+
+def test_what_py4j_raises_when_java_ends_in_the_middle_of_a_call() -> None:
+    """Found by tests/storm: such an error must not fail one query alone."""
+    for error, dead in (
+        (Py4JError("An error occurred while calling o1032.getResult"), True),
+        (Py4JError("An error occurred while calling o7.x. Trace:\\npy4j.Py4JException: no such method"), False),
+        (Py4JNetworkError("Answer from Java side is empty"), True),
+        (ValueError("o"), False),
+    ):
+        wrapped = RunError("the executor has failed")
+        wrapped.__cause__ = error
+        assert for_want_of_java(error) == for_want_of_java(wrapped) == dead
 
 
 JAVA_DIES = """

@@ -72,7 +72,11 @@ def _briefly(error: BaseException) -> str:
 
 def _java_has_died(error: BaseException) -> bool:
     """Whether an error says that nobody answers for Java any more."""
-    return isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError))
+    if isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError)):
+        return True
+    # What Py4J raises when Java ends in the middle of a call: it has neither an exception of Java nor a trace.
+    text = str(error)
+    return type(error) is Py4JError and "occurred while calling" in text and "Trace" not in text
 
 
 def for_want_of_java(error: BaseException | None) -> bool:
