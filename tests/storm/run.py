@@ -27,6 +27,8 @@ from tests.storm.job import SETTINGS, make_input
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("driver", "java", "both")
+#: After this many kills a job may come to its end, so that its results are compared and the next setting begins.
+KILLS_OF_A_JOB = 5
 #: Seconds in which a job whose Java is dead must have ended by itself.
 PATIENCE = 90
 
@@ -106,14 +108,14 @@ def main() -> None:
         setting, root = [*SETTINGS][number % len(SETTINGS)], place / f"storm{number}"
         number += 1
         shutil.copytree(place / "fresh", root)
-        done = False
+        done, most = False, min(given.kills, figures["kills"] + KILLS_OF_A_JOB)
         while not done:
             life, target = Life(root, setting), chance.choice(TARGETS)
             while (line := life.line()) and not line.startswith("started"):
                 pass
             assert line, (root / "errors.txt").read_text()[-3000:]
             starts.append(float(line.split()[1]))
-            if figures["kills"] < given.kills:
+            if figures["kills"] < most:
                 time.sleep(chance.uniform(0.0, 12.0))
             else:
                 done = life.line() == "done"
