@@ -41,6 +41,7 @@ from slackwater.operators.stamp import ClockStamp
 from slackwater.operators.stream_union import StreamUnion
 from slackwater.operators.window_aggregate import WindowAggregate
 from slackwater.operators.window_join import WindowJoin
+from slackwater.operators.window_settings import WindowSettings
 from slackwater.plan.asof import AsofNode
 from slackwater.plan.column_use import columns_of_joins, narrowed
 from slackwater.plan.distinct import DistinctNode
@@ -325,15 +326,16 @@ class QueryBuild:
         return RollingAggregate(self.label_of(node), node, self.clock, limit, late, inner)
 
     def _window(self, node: WindowNode, above: Above, feed: Feed) -> Operator:
-        settings, label, inner = self._settings, self.label_of(node), id(node) not in self._answers
-        timing = None if inner else self._timings[label]
-        limit, late = settings.resident_limit, settings.late is not None
-        asks_all = any(below.looks_ahead for below in walk(self._plan))
+        query, label, inner = self._settings, self.label_of(node), id(node) not in self._answers
+        late = query.late is not None and not node.passes_early_rows
+        ahead = any(below.looks_ahead for below in walk(self._plan))
+        settings = WindowSettings(
+            query.resident_limit, late, query.early, None if inner else self._timings[label], inner, asks_all=ahead
+        )
         if node.passes_early_rows:
-            return NestedAggregate(label, node, self.clock, limit, settings.early, timing, inner, asks_all)
-        fold = self._shared.folds.setdefault(feed, SharedFold())
+            return NestedAggregate(label, node, self.clock, settings)
         kind = WindowAggregate if node.corrections is None else CorrectingAggregate
-        return kind(label, node, self.clock, limit, late, settings.early, timing, inner, asks_all, fold)
+        return kind(label, node, self.clock, settings, self._shared.folds.setdefault(feed, SharedFold()))
 
     def source(self, stream: StreamNode, above: Above) -> Feed:
         """The stream's source, made if it is not there, and the port of the query's policy."""

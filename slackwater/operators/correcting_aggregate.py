@@ -18,8 +18,6 @@ import polars as pl
 import pyarrow as pa
 
 from slackwater.columns import CLOSED, PANE, SOURCE, WINDOW
-from slackwater.estimates.early import Early
-from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.figures import Figures
 from slackwater.operators.late_counts import LateCounts
 from slackwater.operators.operator import Emit, State
@@ -28,6 +26,7 @@ from slackwater.operators.pane_store import Absorbed, Results
 from slackwater.operators.past_answers import PastAnswers
 from slackwater.operators.shared_fold import SharedFold
 from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.operators.window_settings import WindowSettings
 from slackwater.operators.window_values import CorrectionValues, WindowValues
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
@@ -54,21 +53,9 @@ class CorrectingAggregate(WindowAggregate):
     """Final answers, and those that late rows correct."""
 
     def __init__(
-        self,
-        label: str,
-        node: WindowNode,
-        clock: Clock,
-        resident_limit: int = 256 * 2**20,
-        route_late: bool = False,
-        early: Early | None = None,
-        timing: ProdTiming | None = None,
-        inner: bool = False,
-        asks_all: bool = False,
-        fold: SharedFold | None = None,
+        self, label: str, node: WindowNode, clock: Clock, settings: WindowSettings, fold: SharedFold
     ) -> None:
-        super().__init__(
-            label, node, clock, resident_limit, route_late, early, timing, inner=inner, asks_all=asks_all, fold=fold
-        )
+        super().__init__(label, node, clock, settings, fold)
         assert node.corrections is not None
         self._correction = node.corrections
         self._missed = LateCounts(self._spec, self._node.domain)

@@ -12,12 +12,12 @@ import polars as pl
 from slackwater.columns import WINDOW
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
-from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.operators.early_rows import EarlyRows
 from slackwater.operators.operator import Emit
 from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.operators.window_settings import WindowSettings
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
 from slackwater.progress.time import TimeDomain
@@ -29,23 +29,13 @@ from slackwater.windows.panes import PaneRing
 class NestedAggregate(EarlyRows, WindowAggregate):
     """A window aggregate over the results of another, or over a join that has rows for a prod."""
 
-    def __init__(
-        self,
-        label: str,
-        node: WindowNode,
-        clock: Clock,
-        resident_limit: int = 256 * 2**20,
-        early: Early | None = None,
-        timing: ProdTiming | None = None,
-        inner: bool = False,
-        asks_all: bool = False,
-    ) -> None:
-        super().__init__(
-            label, node, clock, resident_limit, early=early, timing=timing, inner=inner, asks_all=asks_all
-        )
-        if not inner and self._spec.alike:
+    def __init__(self, label: str, node: WindowNode, clock: Clock, settings: WindowSettings) -> None:
+        super().__init__(label, node, clock, settings)
+        if not settings.inner and self._spec.alike:
             by_clock = node.domain is TimeDomain.TIMESTAMP
-            self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing, corrects=False)
+            self._estimates = Estimates(
+                node.kernel, settings.early or Early(), by_clock, settings.timing, corrects=False
+            )
         self._provisional: list[Page] = []
         self._beside = PaneRing(node.kernel.panes)
 

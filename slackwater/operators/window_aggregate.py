@@ -20,7 +20,6 @@ from slackwater.errors import QueryError, RunError
 from slackwater.estimates.early import Early
 from slackwater.estimates.estimates import Estimates
 from slackwater.estimates.no_estimates import NoEstimates
-from slackwater.estimates.prod_timing import ProdTiming
 from slackwater.events import decision
 from slackwater.figures import Figures
 from slackwater.operators.backend import LateTimes, PartialsTooLarge
@@ -33,6 +32,7 @@ from slackwater.operators.prod import Prod
 from slackwater.operators.result_parts import result_parts
 from slackwater.operators.result_time import next_end, result_time, wanted_of_rows
 from slackwater.operators.shared_fold import SharedFold
+from slackwater.operators.window_settings import NO_SETTINGS, WindowSettings
 from slackwater.operators.window_values import WindowValues
 from slackwater.plan.nodes import WindowNode
 from slackwater.progress.clock import Clock
@@ -56,24 +56,14 @@ class WindowAggregate(Unary):
         label: str,
         node: WindowNode,
         clock: Clock,
-        resident_limit: int = 256 * 2**20,
-        route_late: bool = False,
-        early: Early | None = None,
-        timing: ProdTiming | None = None,
-        inner: bool = False,
-        asks_all: bool = False,
+        settings: WindowSettings = NO_SETTINGS,
         fold: SharedFold | None = None,
     ) -> None:
         super().__init__(label)
         self._node = node
         self._spec = node.kernel.spec
         self._clock = clock
-        self._limit = resident_limit
-        self._route_late = route_late
-        self._inner = inner
-        """Whether its results are rows of another aggregate."""
-        self._asks_all = asks_all
-        """Whether that one needs all open windows for a prod, also those that end later than it asks for."""
+        self._settings = settings
         self._fold = fold or SharedFold()
         """Folds pages, perhaps for other windows over the same rows too."""
         self._fold.join(node.kernel.panes)
@@ -89,9 +79,9 @@ class WindowAggregate(Unary):
         by_clock = node.domain is TimeDomain.TIMESTAMP
         # What another aggregate is made of is what has arrived, not an estimate.
         self._estimates: Estimates = NoEstimates(node.kernel)
-        self._timing = None if inner else timing
-        if not inner and self._spec.alike:
-            self._estimates = Estimates(node.kernel, early or Early(), by_clock, timing)
+        self._timing = None if settings.inner else settings.timing
+        if not settings.inner and self._spec.alike:
+            self._estimates = Estimates(node.kernel, settings.early or Early(), by_clock, settings.timing)
         self._known = None if node.fill is None else KnownGroups(node.kernel, node.fill, node.schema)
 
     def on_page(self, page: Page, emit: Emit) -> None:
@@ -108,14 +98,14 @@ class WindowAggregate(Unary):
         arrival = self.pages.arrival(page)
         self._estimates.page(self._clock.now(), report.last_ticks, report.pairs, arrival)
         missing = 0 if arrival is None else arrival.missing
-        if self._route_late and (lost or missing):
+        if self._settings.route_late and (lost or missing):
             self._send_late(page, emit)
         self._restate_all(emit)
         if self._closed.reopened(counts, self._spec).height:
             # Time has passed these windows already, but their sources had no row in them.
             self._emit_final(self._closed, self._closed, emit, ended=False)
             self._purge(self._closed)
-        if self._resident is not None and self._panes.bytes > self._limit:
+        if self._resident is not None and self._panes.bytes > self._settings.resident_limit:
             self._go_large()
 
     def _absorb(self, page: Page) -> Absorbed:
@@ -174,7 +164,7 @@ class WindowAggregate(Unary):
         return result_time(self._spec, times[0], self._node.kernel.source is not None)
 
     def _emit_final(self, before: Closed, after: Closed, emit: Emit, ended: bool) -> None:
-        if self._resident is not None and self._resident.exceeds(before, after, self._limit):
+        if self._resident is not None and self._resident.exceeds(before, after, self._settings.resident_limit):
             self._go_large()
         results = self._panes.results(self.pages, before, after, self._clock.now(), self._commit)
         if results is not None and results.values is not None:
@@ -230,9 +220,11 @@ class WindowAggregate(Unary):
         be made of; one that cannot makes the prod void, for an answer without its rows would be wrong. A condition
         that fails on the groups at hand asks for nothing.
         """
-        merged, refused, mine = None, prod.void, self._inner or prod.asks(self.label)
+        merged, refused, mine = None, prod.void, self._settings.inner or prod.asks(self.label)
         try:
-            merged = None if prod.void or not mine else self._asked(self._below(prod) if self._inner else prod)
+            merged = (
+                None if prod.void or not mine else self._asked(self._below(prod) if self._settings.inner else prod)
+            )
         except (PartialsTooLarge, QueryError) as error:
             decision("prod.refused", operator=self.label, error=error)
             self._refused += 1
@@ -249,7 +241,7 @@ class WindowAggregate(Unary):
             windows = range(first + 1, last + 1)
             answered = set() if merged is None else set(merged[WINDOW].to_list())
             self._timing.asked(windows, windows if refused else answered, self._clock.now())
-        emit(replace(prod, void=refused) if self._inner else prod)
+        emit(replace(prod, void=refused) if self._settings.inner else prod)
 
     def open_rows(self) -> pa.Table | None:
         """What the open windows have, as their results would be now."""
@@ -260,7 +252,7 @@ class WindowAggregate(Unary):
         return result_rows(kernel, values, self._node.schema, self._clock.now(), self._commit)
 
     def _below(self, prod: Prod) -> Prod:
-        return Prod() if self._asks_all else Prod(prod.until)
+        return Prod() if self._settings.asks_all else Prod(prod.until)
 
     def _asked(self, prod: Prod) -> pl.DataFrame | None:
         span = self._span()
@@ -299,7 +291,7 @@ class WindowAggregate(Unary):
                 f"{self.label}: fill= knows the groups in the driver, and they are more than it may hold; raise "
                 "Session(resident_limit=…), or write forget= with a shorter time"
             )
-        decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._limit)
+        decision("panes.spilled", operator=self.label, bytes=self._panes.bytes, limit=self._settings.resident_limit)
         self._panes = self.pages.stores.panes(self.label, self._panes, self._node.domain)
         self.detach()
 

@@ -12,6 +12,7 @@ from slackwater.columns import PANE, ROWS, SOURCE
 from slackwater.operators.late_counts import MOST, LateCounts
 from slackwater.operators.page import Page
 from slackwater.operators.window_aggregate import WindowAggregate
+from slackwater.operators.window_settings import WindowSettings
 from slackwater.progress.bounds.bounded import bounded
 from slackwater.progress.clock import ManualClock
 from slackwater.progress.heartbeat import Heartbeat
@@ -64,7 +65,7 @@ def _windows(spec: WindowSpec, pane: int) -> range:
 
 def test_a_row_that_is_late_for_a_window_closed_ahead_is_counted_and_sent_on() -> None:
     plan: Any = arrow_plan(SAMPLE, 10, 10, disorder=bounded(0), n="count(*)")
-    operator, given_out = WindowAggregate("w", plan, ManualClock(), route_late=True), []
+    operator, given_out = WindowAggregate("w", plan, ManualClock(), WindowSettings(route_late=True)), []
     operator.pages = ArrowPages()
 
     def emit(element: Any, port: str = "main") -> None:
@@ -94,4 +95,4 @@ def test_what_windows_closed_ahead_have_lost_is_counted_by_source_and_for_the_la
     everywhere = pl.DataFrame({PANE: range(2, 2 * MOST), SOURCE: "a", ROWS: 1}, schema=schema)
     counts.count(everywhere, closed, "q", 1)
     _, _, _, _, by_window, _ = counts.state()
-    assert [by_window[0], by_window[-1], len(by_window)] == [[MOST, 1], [2 * MOST - 1, 1], MOST]
+    assert [by_window[0], by_window[-1], len(by_window)] == [(MOST, 1), (2 * MOST - 1, 1), MOST]
