@@ -1,6 +1,6 @@
 """Corrections of a query's final answers by late rows: which queries can have them, and their plan (D16).
 
-Every answer then has two more columns, `commit` and `replaces`; see `slackwater/operators/corrections.py`.
+Every answer then has two more columns, `commit` and `replaces`; see `slackwater/operators/correcting_aggregate.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def with_corrections(plan: PlanNode, length: Span | None) -> PlanNode:
     filtered = any(node.drops_rows for node in steps)
     if filtered and top.fill is not None:
         raise QueryError(
-            "corrections=: with fill= and HAVING nobody knows whether a filled answer was given; leave fill= or "
+            "corrections=: with fill= and HAVING, a filled answer may or may not have been written; leave fill= or "
             "HAVING out"
         )
     correction = Correction(-(-ticks // top.kernel.spec.slide), top.domain.show_span(ticks), filtered)
@@ -55,28 +55,28 @@ def _steps(plan: PlanNode, top: WindowNode) -> list[PlanNode]:
 
 
 def _check(plan: PlanNode) -> WindowNode:
-    """The window whose answers are corrected; refuse what cannot be exact."""
+    """The window whose answers are corrected; refuse plans whose corrected answers would not be exact."""
     top, refused = answering_window(plan), None
     if len(plan.answers()) > 1:
         refused = "this query gives the results of several windows; start each as a query of its own"
     elif answering(plan) is None:
-        refused = "a query without windows gives rows, and no answers; leave it out, or give it a window"
+        refused = "a query without windows has no answers to correct; leave corrections= out, or write a window"
     elif top is None:
-        refused = "the answer of a window for each row is not kept; give the window a slide, or leave it out"
+        refused = "answers of a window for each row cannot be corrected; give the window a slide, or leave it out"
     elif not top.ends:
         refused = "totals without a window are never final; leave it out, or give the query a window"
     elif not top.ends_known:
         refused = (
-            "a late row may join two sessions that were answered; write window('10 minutes') instead of "
-            "sessions(…), or leave it out"
+            "a late row may merge two sessions that have their final answers; write window('10 minutes') instead "
+            "of sessions(…), or leave it out"
         )
     if refused is not None or top is None:
         raise QueryError(f"corrections=: {refused}")
     nodes = list(walk(plan))
     if top.over_results:
         refused = (
-            "a window over results would count a corrected result as one more; start the inner query as a query of "
-            "its own with corrections="
+            "a window over results would count a corrected result twice; start the inner query as a query of its "
+            "own with corrections="
         )
     elif any(node.pairs_rows for node in nodes):
         refused = "rows that are late for a join never reach the window; aggregate each stream, or leave it out"
@@ -86,16 +86,16 @@ def _check(plan: PlanNode) -> WindowNode:
         refused = "an ordered union lets no late row through to the window; write union() without an order"
     elif plan.compares_rows:
         refused = (
-            "a late row may change the places of all groups of a window (ORDER BY, LIMIT, OVER); do that where you "
+            "a late row may change the rank of all groups of a window (ORDER BY, LIMIT, OVER); rank them where you "
             "read the results"
         )
     elif top.fill is not None and top.fill.filling == "last":
         refused = "fill='last' repeats an answer that a late row may change; write fill=0 or fill=None"
     elif any(pa.types.is_nested(top.schema.field(key).type) for key in top.kernel.keys):
-        refused = "a group column is a list or a struct; group by its parts"
+        refused = "a group column is a list or a struct; group by its fields"
     elif missing := sorted(set(top.kernel.keys) - set(_kept_groups(plan, top))):
         refused = (
-            f"without the group column {missing[0]!r} nobody knows which answer is replaced; add it to the columns"
+            f"the results lack the group column {missing[0]!r}, which says which answer is replaced; add it"
         )
     if refused is not None:
         raise QueryError(f"corrections=: {refused}")

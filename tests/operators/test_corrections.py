@@ -212,15 +212,15 @@ TUMBLING = "[RANGE 10, SLIDE 10]"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT * FROM s", "a query without windows gives rows"),
-        ("SELECT count(*) AS n FROM s [RANGE 10]", "the answer of a window for each row is not kept"),
-        ("SELECT count(*) AS n FROM s [SESSION 10]", "a late row may join two sessions"),
+        ("SELECT * FROM s", "a query without windows has no answers to correct"),
+        ("SELECT count(*) AS n FROM s [RANGE 10]", "answers of a window for each row cannot be corrected"),
+        ("SELECT count(*) AS n FROM s [SESSION 10]", "a late row may merge two sessions"),
         ("SELECT g, count(*) AS n FROM s [RANGE UNBOUNDED] GROUP BY g", "totals without a window are never final"),
         (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY ROLLUP(g)", "the results of several windows"),
-        (f"SELECT count(*) AS n FROM s {TUMBLING} GROUP BY g", "without the group column 'g'"),
+        (f"SELECT count(*) AS n FROM s {TUMBLING} GROUP BY g", "the results lack the group column 'g'"),
         (f"SELECT count(*) AS commit FROM s {TUMBLING}", "'commit' is a column of corrected results"),
-        (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY g ORDER BY n LIMIT 1", "the places of all groups"),
-        (f"SELECT max(n) AS n FROM (SELECT count(*) AS n FROM s {TUMBLING}) {TUMBLING}", "as one more"),
+        (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY g ORDER BY n LIMIT 1", "the rank of all groups"),
+        (f"SELECT max(n) AS n FROM (SELECT count(*) AS n FROM s {TUMBLING}) {TUMBLING}", "a corrected result twice"),
         (
             "SELECT count(*) AS n FROM s [RANGE 5] JOIN u [RANGE 5] ON s.g = u.g WINDOW [RANGE 10, SLIDE 10]",
             "rows that are late for a join never reach the window",
@@ -236,7 +236,7 @@ TUMBLING = "[RANGE 10, SLIDE 10]"
         ("SELECT count(*) AS n FROM s [RANGE 10, SLIDE 10, FILL LAST]", "fill='last' repeats an answer"),
         (
             "SELECT count(*) AS n FROM s [RANGE 10, SLIDE 10, FILL 0] HAVING count(*) > 2",
-            "with fill= and HAVING nobody knows",
+            "with fill= and HAVING, a filled answer may",
         ),
         (f"SELECT k, count(*) AS n FROM v {TUMBLING} GROUP BY k", "is a list or a struct"),
     ],

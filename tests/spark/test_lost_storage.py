@@ -154,7 +154,7 @@ def test_files_that_go_before_they_are_worked_on_are_told_of(spark: SparkSession
     kept = tmp_path / "kept"
     (tmp_path / "in").rename(kept)
     (tmp_path / "in").mkdir()
-    with pytest.raises(RunError, match=r"not worked on yet cannot be read.*must stay until their rows have been"):
+    with pytest.raises(RunError, match=r"has not processed yet are gone.*Keep files until their rows are in the"):
         run(spark, tmp_path, spooled=True, by_reference=True)
     (tmp_path / "in").rmdir()
     kept.rename(tmp_path / "in")

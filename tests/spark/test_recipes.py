@@ -127,7 +127,7 @@ def test_files_that_go_before_their_rows_are_out_are_told_of(spark: SparkSession
     calm = Taken(tmp_path / "journal", dies_at=2)
     live(spark, tmp_path, straight, calm)
     kept = (tmp_path / "in" / "2.parquet").rename(tmp_path / "kept")
-    with pytest.raises(RunError, match=r"query 'q' has failed: files that came .*2\.parquet.* must stay until"):
+    with pytest.raises(RunError, match=r"query 'q' has failed: files of the stream .*2\.parquet.*Keep files until"):
         live(spark, tmp_path, straight, Taken(tmp_path / "left"), tmp_path / "left")
     kept.rename(tmp_path / "in" / "2.parquet")
     again = Taken(tmp_path / "left")

@@ -95,9 +95,9 @@ class Files:
         if not missed or not (planned or _GONE in text):
             return None
         return (
-            "files that came with a stream and were not worked on yet cannot be read: there is no "
-            f"{', '.join(missed)}. They must stay "
-            "until their rows have been taken; bring them back, or start again with an empty journal"
+            "files of the stream that Slackwater has not processed yet are gone: "
+            f"{', '.join(missed)}. Keep files until their rows are in the results; bring these back, or start "
+            "again with an empty journal"
         )
 
     def saved(self) -> dict[str, Any]:

@@ -127,9 +127,8 @@ class Offsets:
         source = _source(stream())
         if source is None:
             raise RunError(
-                f"rows of Kafka wait that came with a stream ({self._shown()}), but the stream is no longer read "
-                "from Kafka in a way that can read them again. Declare it as it was, or start again with an empty "
-                "journal"
+                f"rows of Kafka are still to be processed ({self._shown()}), but the stream is no longer declared in "
+                "a way that can read them again. Declare it as it was, or start again with an empty journal"
             )
         old = (reader.conf.get(_OLD_WAY, "") or "").split(",")
         if "kafka" in old:
@@ -143,10 +142,9 @@ class Offsets:
         if not _LOST.search(text):
             return None
         return (
-            f"Kafka no longer has rows that came with a stream and were not worked on yet: {self._shown(text)}. "
-            "They must stay until their rows have been taken: give the topic a longer retention (retention.ms, "
-            "retention.bytes). To go on without the lost rows, read with option failOnDataLoss = false; else start "
-            "again with an empty journal"
+            f"Kafka no longer has rows of the stream that Slackwater has not processed yet: {self._shown(text)}. "
+            "Give the topic a longer retention (retention.ms, retention.bytes). To go on without the lost rows, "
+            "read with option failOnDataLoss = false; else start again with an empty journal"
         )
 
     def saved(self) -> dict[str, Any]:
