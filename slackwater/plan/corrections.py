@@ -94,9 +94,7 @@ def _check(plan: PlanNode) -> WindowNode:
     elif any(pa.types.is_nested(top.schema.field(key).type) for key in top.kernel.keys):
         refused = "a group column is a list or a struct; group by its fields"
     elif missing := sorted(set(top.kernel.keys) - set(_kept_groups(plan, top))):
-        refused = (
-            f"the results lack the group column {missing[0]!r}, which says which answer is replaced; add it"
-        )
+        refused = f"the results lack the group column {missing[0]!r}, which says which answer is replaced; add it"
     if refused is not None:
         raise QueryError(f"corrections=: {refused}")
     for name in {*top.schema.names, *plan.schema.names}:

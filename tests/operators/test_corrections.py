@@ -220,7 +220,10 @@ TUMBLING = "[RANGE 10, SLIDE 10]"
         (f"SELECT count(*) AS n FROM s {TUMBLING} GROUP BY g", "the results lack the group column 'g'"),
         (f"SELECT count(*) AS commit FROM s {TUMBLING}", "'commit' is a column of corrected results"),
         (f"SELECT g, count(*) AS n FROM s {TUMBLING} GROUP BY g ORDER BY n LIMIT 1", "the rank of all groups"),
-        (f"SELECT max(n) AS n FROM (SELECT count(*) AS n FROM s {TUMBLING}) {TUMBLING}", "a corrected result twice"),
+        (
+            f"SELECT max(n) AS n FROM (SELECT count(*) AS n FROM s {TUMBLING}) {TUMBLING}",
+            "a corrected result twice",
+        ),
         (
             "SELECT count(*) AS n FROM s [RANGE 5] JOIN u [RANGE 5] ON s.g = u.g WINDOW [RANGE 10, SLIDE 10]",
             "rows that are late for a join never reach the window",
