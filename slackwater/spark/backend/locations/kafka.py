@@ -127,8 +127,8 @@ class Offsets:
         source = _source(stream())
         if source is None:
             raise RunError(
-                f"rows of Kafka are still to be processed ({self._shown()}), but the stream is no longer declared in "
-                "a way that can read them again. Declare it as it was, or start again with an empty journal"
+                f"rows of Kafka are still to be processed ({self._shown()}), but the stream is no longer declared "
+                "in a way that can read them again. Declare it as it was, or start again with an empty journal"
             )
         old = (reader.conf.get(_OLD_WAY, "") or "").split(",")
         if "kafka" in old:
