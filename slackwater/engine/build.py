@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from slackwater.engine.executor import Executor
 from slackwater.engine.graph import Feed
-from slackwater.engine.prodders import marked, prodders
+from slackwater.engine.prodders import mark_early_pairs, prodders
 from slackwater.engine.query_labels import labels_of
 from slackwater.engine.result_sink import result_sink
 from slackwater.engine.settings import QuerySettings
@@ -55,9 +55,9 @@ from slackwater.plan.nodes import (
     StreamNode,
     WindowNode,
 )
+from slackwater.plan.query_windows import specs_of
 from slackwater.plan.step import Columns
 from slackwater.plan.union_node import OrderNode, UnionNode
-from slackwater.plan.ways import specs_of
 from slackwater.plan.window_kinds import GapNode, RollingNode, SessionNode, TotalNode
 from slackwater.progress.ahead import read_ahead
 from slackwater.progress.clock import Clock
@@ -116,7 +116,7 @@ class QueryBuild:
         clock = self.clock
         # Rows without a time have no order: they get one where order is asked for.
         stamped = self._settings.ordered and self._plan.latent
-        top = self.feed(marked(StampNode((self._plan,)) if stamped else self._plan), ())
+        top = self.feed(mark_early_pairs(StampNode((self._plan,)) if stamped else self._plan), ())
         if self._settings.late is not None:
             late = Sink(Label(self._name, LATE), self._settings.late, clock)
             self._executor.add(late, [(label, LATE) for label in self._take_rows()], self._name, "late rows")

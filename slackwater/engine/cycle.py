@@ -241,7 +241,7 @@ class Cycle:
         The request goes back to its sources; from there the prod travels behind what these have sent.
         """
         admission = self._admission.next()
-        for node, port in self._graph.asked(prod.query):
+        for node, port in self._graph.prod_sources(prod.query):
             node.send(prod, admission, port)
         self.dirty = True
 

@@ -238,7 +238,7 @@ class Graph:
         back(node)
         return list(found.values())
 
-    def asked(self, query: str | None) -> Iterator[tuple[Node, str]]:
+    def prod_sources(self, query: str | None) -> Iterator[tuple[Node, str]]:
         """The sources, and their ports, to which a request comes that goes back from sinks, arc by arc (S5 3.2 d).
 
         From those of one query, or of all.

@@ -11,8 +11,8 @@ from slackwater.operators.label import Label
 from slackwater.operators.prodder import Prodder
 from slackwater.plan.node import PlanNode, early_schema_of
 from slackwater.plan.nodes import AggregateNode, StepNode
+from slackwater.plan.query_windows import window_paths
 from slackwater.plan.steps import Select
-from slackwater.plan.ways import ways_of
 from slackwater.windows.results import KIND
 from slackwater.windows.spec import WindowSpec
 
@@ -30,7 +30,7 @@ def prodders(
         window, wanted = top.as_window(), early or Early()
         spec = None if window is None else window.kernel.spec
         # Of several ways to the topmost window, the one that holds a row longest.
-        specs = max(ways_of(top), key=lambda way: sum(spec.range for spec in way))[::-1]
+        specs = max(window_paths(top), key=lambda way: sum(spec.range for spec in way))[::-1]
         offset = None if spec is None else wanted.offset(spec, top.domain)
         timing = ProdTiming(offset, 1 if spec is None else spec.last_part, wanted.accuracy)
         timings[label_of(top)] = timing
@@ -42,7 +42,7 @@ def prodders(
     return found, timings
 
 
-def marked(plan: PlanNode) -> PlanNode:
+def mark_early_pairs(plan: PlanNode) -> PlanNode:
     """The plan, whose early rows say that they are early also if they are pairs."""
     wide = early_schema_of(plan)
     if wide is None or not plan.gives_pairs:

@@ -6,8 +6,8 @@ from slackwater.operators.label import Label
 from slackwater.operators.recent_answers import RecentAnswers
 from slackwater.operators.sink import Output, Sink
 from slackwater.plan.node import PlanNode, early_schema_of
+from slackwater.plan.query_windows import answering_window
 from slackwater.plan.result_keys import result_keys
-from slackwater.plan.ways import answering_window
 from slackwater.progress.clock import Clock
 
 

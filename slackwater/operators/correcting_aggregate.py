@@ -42,7 +42,7 @@ _AT, _HAD = "__at", "had"
 
 
 @dataclass(frozen=True)
-class _Restated:
+class _Restatement:
     """Values of windows and groups (WINDOW), now and before."""
 
     now: pl.DataFrame
@@ -60,7 +60,7 @@ class CorrectingAggregate(WindowAggregate):
         self._correction = node.corrections
         self._missed = LateCounts(self._spec, self._node.domain)
         """All rows that came after the answer; `_late` has those that correct nothing."""
-        self._restated: list[_Restated] = []
+        self._restated: list[_Restatement] = []
         self._corrected = 0
         self._kept: PastAnswers | None = None
 
@@ -131,7 +131,7 @@ class CorrectingAggregate(WindowAggregate):
             places = places.filter(pl.Series(given > 0))
         return places.select(_AT, WINDOW)
 
-    def _restate(self, late: pl.DataFrame) -> _Restated:
+    def _restate(self, late: pl.DataFrame) -> _Restatement:
         """The windows and groups of some late partials, of all rows that have come."""
         kernel, spec, panes = self._node.kernel, self._spec, self._node.kernel.panes
         asked = late.select(WINDOW, *kernel.keys).unique(maintain_order=True)
@@ -155,7 +155,7 @@ class CorrectingAggregate(WindowAggregate):
         def beside(frame: pl.DataFrame) -> pl.DataFrame:
             return frame.join(commits, on=asked.columns, how="left", nulls_equal=True, maintain_order="left")
 
-        return _Restated(beside(values_now), None if values is None else beside(values))
+        return _Restatement(beside(values_now), None if values is None else beside(values))
 
     def _values(self, merged: pl.DataFrame) -> pl.DataFrame:
         kernel = self._node.kernel
@@ -167,7 +167,7 @@ class CorrectingAggregate(WindowAggregate):
         wanted = asked[WINDOW].to_numpy()
         least, most = int(wanted.min()), int(wanted.max())
         groups = asked.select(keys).unique() if keys else None
-        for parts in (self._panes.within(low, high), self._past.partials(low, high)):
+        for parts in (self._panes.partials_between(low, high), self._past.partials(low, high)):
             for part in parts:
                 mine = part
                 if groups is not None:
@@ -188,7 +188,7 @@ class CorrectingAggregate(WindowAggregate):
             commit = self._given + 1
             rows = result_rows(kernel, each.now, schema, now, commit, CORRECTED)
             self._corrected += rows.num_rows
-            self._past.gave_groups(each.now, commit)
+            self._past.note_groups(each.now, commit)
             if each.before is not None:
                 rows = pa.concat_tables([rows, result_rows(kernel, each.before, schema, now, commit, WITHDRAWN)])
             emit(self._page(rows))
@@ -198,17 +198,17 @@ class CorrectingAggregate(WindowAggregate):
     def _answering(self, before: Closed, after: Closed, results: Results) -> None:
         commit = self._given + 1
         if results.given is not None:
-            self._past.gave(results.given, commit)
+            self._past.note_windows(results.given, commit)
         elif after.emitted_through is not None:
             first = None if before.emitted_through is None else before.emitted_through + 1
-            self._past.gave((first, after.emitted_through), commit)
+            self._past.note_windows((first, after.emitted_through), commit)
 
     def _answering_gaps(self, gaps: pl.DataFrame) -> None:
-        self._past.gave_groups(gaps, self._given + 1)
+        self._past.note_groups(gaps, self._given + 1)
 
     def _purge(self, closed: Closed) -> None:
         self._past.advance(closed, self._correction.windows)
-        for part in self._panes.behind(closed):
+        for part in self._panes.closed_partials(closed):
             self._past.keep(part)
         super()._purge(closed)
 

@@ -74,10 +74,10 @@ class PaneStore(Protocol):
         Where `before` tells which windows have been given, also of those that were closed and not given.
         """
 
-    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+    def partials_between(self, low: int, high: int) -> Iterator[pl.DataFrame]:
         """The partials held of the panes from `low` to below `high`."""
 
-    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+    def closed_partials(self, closed: Closed) -> Iterator[pl.DataFrame]:
         """The partials that `purge` will drop."""
 
     def merged(self, before: Closed, after: Closed) -> pl.DataFrame | None:
@@ -134,13 +134,13 @@ class ResidentPanes:
         counts = _by_source(self.kernel.panes, folded.partials) if by_source else folded.counts
         return Absorbed(counts, folded.partials)
 
-    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+    def partials_between(self, low: int, high: int) -> Iterator[pl.DataFrame]:
         """What the ring has of them."""
-        return self.ring.within(low, high)
+        return self.ring.partials_between(low, high)
 
-    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+    def closed_partials(self, closed: Closed) -> Iterator[pl.DataFrame]:
         """What the ring has of them, at once."""
-        behind = self.ring.behind(closed)
+        behind = self.ring.closed_partials(closed)
         yield from [] if behind is None else [behind]
 
     def results(

@@ -52,7 +52,7 @@ class PastAnswers:
         if kept.height:
             self._archive.add(_PARTIALS, kept.sort(PANE), self._lowest_pane)
 
-    def gave(self, runs: pl.DataFrame | tuple[int | None, int], commit: int) -> None:
+    def note_windows(self, runs: pl.DataFrame | tuple[int | None, int], commit: int) -> None:
         """These windows were answered: those of some sources (SOURCE, WINDOW), or all from a first to a last."""
         if isinstance(runs, tuple):
             first = _BEFORE_ALL if runs[0] is None else runs[0]
@@ -65,7 +65,7 @@ class PastAnswers:
             runs, self._runs = self._runs, self._runs.clear()
             self._archive.add(_GIVEN, runs, self._lowest)
 
-    def gave_groups(self, groups: pl.DataFrame, commit: int) -> None:
+    def note_groups(self, groups: pl.DataFrame, commit: int) -> None:
         """These windows (WINDOW) were answered for these groups."""
         window, number = pl.col(WINDOW).cast(pl.Int64), pl.lit(commit, pl.Int64).alias(COMMIT)
         rows = groups.select(window, *self._kernel.keys, number)
@@ -85,14 +85,14 @@ class PastAnswers:
         windows = asked[WINDOW].to_numpy()
         low, high = int(windows.min()), int(windows.max())
         single = [frame.select(*keys, COMMIT) for frame in self._archive.read(_SINGLE, low, high)]
-        found = asked.with_columns(self._of_windows(asked).alias(REPLACES))
+        found = asked.with_columns(self._window_commits(asked).alias(REPLACES))
         if not single:
             return found
         last = pl.concat(single, how="vertical_relaxed").group_by(keys).agg(pl.col(COMMIT).max())
         beside = found.join(last, on=keys, how="left", nulls_equal=True, maintain_order="left")
         return beside.with_columns(pl.max_horizontal(REPLACES, COMMIT)).drop(COMMIT)
 
-    def _of_windows(self, asked: pl.DataFrame) -> pl.Series:
+    def _window_commits(self, asked: pl.DataFrame) -> pl.Series:
         windows, had = asked[WINDOW].to_numpy(), asked["had"].to_numpy()
         low = int(windows.min())
         runs = pl.concat([self._runs, *self._archive.read(_GIVEN, low, _AFTER_ALL)])

@@ -12,12 +12,12 @@ from slackwater.errors import QueryError
 from slackwater.estimates.early import Early
 from slackwater.operators.backend import Backend
 from slackwater.operators.prod import Prod
-from slackwater.operators.prod_stream import ProdRow, specs_of_all
+from slackwater.operators.prod_stream import ProdRow, distinct_specs
 from slackwater.plan.condition import check_condition_text
 from slackwater.plan.node import PlanNode, aggregates_of, answering, expensive_nodes, first_aggregates, walk
 from slackwater.plan.nodes import AggregateNode, WindowNode
+from slackwater.plan.query_windows import answering_window
 from slackwater.plan.request import ProdRequest
-from slackwater.plan.ways import answering_window
 from slackwater.progress.time import TimeDomain
 from slackwater.windows.results import KIND
 from slackwater.windows.sideline import Sideline
@@ -219,7 +219,7 @@ def check_asked(plan: PlanNode, asked: ProdRow, backend: Backend, what: str) -> 
     if asked.at is not None:
         if not all(top.ends_known for top in tops):
             raise QueryError(f"{what}: sessions have no fixed bounds; leave at= out, or write until=")
-        if len(specs_of_all(tops)) != 1:
+        if len(distinct_specs(tops)) != 1:
             raise QueryError(f"{what}: at= is for windows that all have the same range and slide; write until=")
 
 

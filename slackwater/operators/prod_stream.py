@@ -18,7 +18,7 @@ from slackwater.operators.page import Page
 from slackwater.operators.prod import Prod
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import AggregateNode
-from slackwater.plan.ways import specs_of
+from slackwater.plan.query_windows import specs_of
 from slackwater.windows.kernel import Group
 from slackwater.windows.per_row.rolling import RollingKernel, RollingSpec
 from slackwater.windows.spec import WindowSpec
@@ -38,12 +38,12 @@ class ProdRow:
     def of(self, plan: PlanNode) -> Prod:
         """The prod for a query, which can answer it."""
         if self.at is not None:
-            (spec,) = specs_of_all(plan.prodded())
+            (spec,) = distinct_specs(plan.prodded())
             return Prod.at(self.at, spec, self.where)
         return Prod(self.until, None, self.where)
 
 
-def specs_of_all(aggregates: Sequence[AggregateNode]) -> set[WindowSpec]:
+def distinct_specs(aggregates: Sequence[AggregateNode]) -> set[WindowSpec]:
     """The windows of some aggregates, each once; none where one has a window for each row."""
     return set(specs_of(tuple(aggregates)))
 

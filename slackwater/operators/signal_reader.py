@@ -33,7 +33,7 @@ class SignalReader:
         self._prod, self._until = sql.pop(PROD, None), sql.pop(PROD_UNTIL, "")
         self._values = [name for name in sql if name != SINCE]
         self._punctuation = punctuation if sql else None
-        self._said = tuple(Group(name, text) for name, text in ((UNTIL, punctuation or ""), *sql.items()))
+        self._groups = tuple(Group(name, text) for name, text in ((UNTIL, punctuation or ""), *sql.items()))
         self._prods: dict[int, int] = {}
         """How many prods each page has that is under way: these rows do not count."""
 
@@ -56,7 +56,7 @@ class SignalReader:
         arrival = replace(arrival, rows=arrival.rows - asked, missing=arrival.missing - asked)
         if self._punctuation is None or arrival.punctuation is None:
             return arrival
-        rows = _rows(pages, page, f"({self._punctuation}) IS NOT NULL", self._said)
+        rows = _rows(pages, page, f"({self._punctuation}) IS NOT NULL", self._groups)
         ticks = [pl.col(name).cast(pl.Int64) for name in (UNTIL, SINCE) if name in rows.columns]
         said = rows.select(*ticks, *self._values).unique(maintain_order=True).to_dicts()
         patterns = (Pattern(row[UNTIL], row.get(SINCE), tuple(row[name] for name in self._values)) for row in said)

@@ -10,13 +10,13 @@ import pyarrow as pa
 from slackwater.errors import RowsGoneError, RunError
 from slackwater.figures import Figures
 from slackwater.masking import masked
+from slackwater.operators.corrected_rows import corrected_rows
 from slackwater.operators.newest_rows import NEWEST, NewestRows
 from slackwater.operators.operator import LATE, Emit, State, Unary
 from slackwater.operators.page import Page
 from slackwater.operators.payload import Payload, Recipe, Staged, payload_rows
 from slackwater.operators.prod import Prod
 from slackwater.operators.recent_answers import RECENT, RecentAnswers
-from slackwater.operators.restated import settled
 from slackwater.progress.clock import Clock
 from slackwater.progress.punctuation import Punctuation
 
@@ -106,7 +106,7 @@ class Sink(Unary):
         recipe = self.pages.recipe(page) if self._makes and many else None
         payload: Payload = self.pages.payload(page, self._last) if recipe is None else recipe
         if self._keys is not None and isinstance(payload, pa.Table):
-            payload = settled(payload, self._keys)
+            payload = corrected_rows(payload, self._keys)
         self._last = payload_rows(payload)
         self.passed += self._last
         if self._last:

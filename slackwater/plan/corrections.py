@@ -12,7 +12,7 @@ import pyarrow as pa
 from slackwater.errors import QueryError, shown
 from slackwater.plan.node import PlanNode, answering, walk
 from slackwater.plan.nodes import WindowNode
-from slackwater.plan.ways import answering_window
+from slackwater.plan.query_windows import answering_window
 from slackwater.progress.time import LONGEST_SPAN, Span
 from slackwater.windows.correction import Correction
 from slackwater.windows.results import CORRECTION_COLUMNS, with_numbers

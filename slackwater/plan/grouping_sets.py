@@ -54,10 +54,10 @@ def rollup(places: Sequence[Sequence[int]]) -> Sets:
     return tuple(_joined(places[:n]) for n in range(len(places), -1, -1))
 
 
-def crossed(parts: Sequence[Sets]) -> Sets:
+def cross_product(parts: Sequence[Sets]) -> Sets:
     """The sets of `GROUP BY a, ROLLUP (b, c)`: one of each part together.
 
-    >>> crossed([((0,),), ((1, 2), (1,), ())])
+    >>> cross_product([((0,),), ((1, 2), (1,), ())])
     ((0, 1, 2), (0, 1), (0,))
     """
     many = 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slackwater.errors import QueryError
-from slackwater.plan.grouping_sets import Sets, crossed, cube, rollup
+from slackwater.plan.grouping_sets import Sets, cross_product, cube, rollup
 from slackwater.sql.cursor import Cursor
 from slackwater.sql.expression import Expression, read_expression
 from slackwater.sql.foreign import refuse_old_window
@@ -96,7 +96,7 @@ def read_groups(cursor: Cursor) -> tuple[list[Expression], Sets | None]:
     reader, begin = _Groups(cursor), cursor.at
     parts = cursor.listed(reader.part)
     try:
-        return reader.groups, crossed(parts)
+        return reader.groups, cross_product(parts)
     except QueryError as error:
         raise cursor.error(str(error), cursor.since(begin)) from None
 

@@ -60,10 +60,10 @@ class ArrowStores:
 
     def cells(self, label: str) -> CellTables:
         """Tables in memory."""
-        return CellsHere()
+        return CellsInProcess()
 
 
-class CellsHere:
+class CellsInProcess:
     """Tables by cell, kept inside journal records."""
 
     def __init__(self) -> None:

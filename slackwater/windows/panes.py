@@ -189,12 +189,12 @@ class PaneRing:
         )
         return self._kernel.merge(windows).select((pl.col(PANE) // step).alias(WINDOW), pl.exclude(PANE))
 
-    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+    def partials_between(self, low: int, high: int) -> Iterator[pl.DataFrame]:
         """The partials of the panes from `low` to below `high`."""
         for part in self._parts():
             yield part.filter(pl.col(PANE).is_between(low, high, closed="left"))
 
-    def behind(self, closed: Closed) -> pl.DataFrame | None:
+    def closed_partials(self, closed: Closed) -> pl.DataFrame | None:
         """The partials that `purge` will drop, each pane and group once; None if there are none."""
         dropped = []
         for part in self._parts():

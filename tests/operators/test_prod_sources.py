@@ -231,7 +231,7 @@ def test_s5_section_3_2_d_a_request_goes_back_along_the_arcs_of_its_query() -> N
     other = windows(B, 10, 10, n="count(*)", disorder=bounded(3))
     add_query(script.executor, "r", plan(other), ListSink())
     asked = {
-        query: [(str(n.label), port) for n, port in script.executor.graph.asked(query)]
+        query: [(str(n.label), port) for n, port in script.executor.graph.prod_sources(query)]
         for query in ("q", "r", None)
     }
     own = bounded(3).describe()

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from slackwater.errors import QueryError, RunError
 from slackwater.spark.api.declare import check_frame
 from slackwater.spark.ingest.streams import Ingest, ReadNoMore
-from slackwater.spark.storage.spark_errors import briefly, for_want_of_java
+from slackwater.spark.storage.spark_errors import briefly, java_has_died
 
 AT = "\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)\n"
 FILE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/c.parquet.  SQLSTATE: KD001"
@@ -105,7 +105,7 @@ def test_what_py4j_raises_when_java_ends_in_the_middle_of_a_call() -> None:
     ):
         wrapped = RunError("the executor has failed")
         wrapped.__cause__ = error
-        assert for_want_of_java(error) == for_want_of_java(wrapped) == dead
+        assert java_has_died(error) == java_has_died(wrapped) == dead
 
 
 JAVA_DIES = """

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from slackwater.errors import QueryError
 from slackwater.plan import logical as L
 from slackwater.plan.analyse import analyse
-from slackwater.plan.grouping_sets import Sets, crossed, cube, rollup
+from slackwater.plan.grouping_sets import Sets, cross_product, cube, rollup
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StreamNode
 from slackwater.progress.bounds.bounded import bounded
@@ -37,7 +37,7 @@ NAMES = ("n", "whole", "mean", "high", "exact_i", "var")
 GROUPS = ("g", "h")
 Row = dict[str, Any]
 SETS = st.one_of(
-    st.sampled_from([cube([[0], [1]]), rollup([[0], [1]]), crossed([((1,),), ((0,), ())])]),
+    st.sampled_from([cube([[0], [1]]), rollup([[0], [1]]), cross_product([((1,),), ((0,), ())])]),
     st.lists(st.sampled_from([(0, 1), (0,), (1,), ()]), min_size=1, max_size=4, unique=True).map(tuple),
 )
 

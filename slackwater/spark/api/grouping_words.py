@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from slackwater.calls import called
 from slackwater.errors import QueryError, shown
 from slackwater.plan import logical as L
-from slackwater.plan.grouping_sets import Sets, crossed, cube, rollup
+from slackwater.plan.grouping_sets import Sets, cross_product, cube, rollup
 from slackwater.spark.api.column_sql import pairs_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class GroupedBy:
         """The window by groups: columns, expressions with an alias, or `name="expression"`; `groupBy` too."""
         before, pairs = self._logical.groups, pairs_of("group_by", columns, named)
         sets, more = self._logical.sets, tuple(range(len(before), len(before) + len(pairs)))
-        sets = None if sets is None else crossed([sets, (more,)])
+        sets = None if sets is None else cross_product([sets, (more,)])
         return self._grouped(replace(self._logical, groups=(*before, *pairs), sets=sets))
 
     def _grouped(self, grouped: L.Aggregate) -> Self:
@@ -83,4 +83,4 @@ class GroupedBy:
         own = made([(n,) for n in range(len(pairs))])
         sets = tuple(tuple(n + len(before) for n in places) for places in own)
         first = self._logical.sets or (tuple(range(len(before))),)
-        return self._grouped(replace(self._logical, groups=(*before, *pairs), sets=crossed([first, sets])))
+        return self._grouped(replace(self._logical, groups=(*before, *pairs), sets=cross_product([first, sets])))

@@ -41,7 +41,7 @@ from slackwater.spark.sinks.sinks import SinkLike, make_sink
 from slackwater.spark.sinks.table_sink import TableSink
 from slackwater.spark.state.stores import SparkStores
 from slackwater.spark.storage.journal_files import FileJournal, QueryNote
-from slackwater.spark.storage.spark_errors import for_want_of_java
+from slackwater.spark.storage.spark_errors import java_has_died
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Running:
         if journal is not None:
             executor.keep_only(journal.queries.keys(), journal.shared)
         self.loop = Loop(executor, held=True)
-        self.loop.executor.on_failed, self.loop.executor.ends_all = self._query_failed, for_want_of_java
+        self.loop.executor.on_failed, self.loop.executor.ends_all = self._query_failed, java_has_died
         self.loop.on_error = self._all_failed
         self.readers = Readers(self.loop, pages, place)
         self.interrupts = Interrupts(lambda: self.loop.paused, None if journal is None else journal.folder)
@@ -358,7 +358,7 @@ class Running:
 
     def _all_failed(self, error: BaseException) -> None:
         """Called by the executor's thread: it has ended with an error."""
-        while for_want_of_java(error) and error.__cause__ is not None:
+        while java_has_died(error) and error.__cause__ is not None:
             error = error.__cause__  # that Java has died says more than that the executor has failed
         for run in [r for r in self.runs.values() if r.active]:
             run._end(error)

@@ -20,7 +20,7 @@ from slackwater.spark.api.column_sql import unwrapped
 from slackwater.spark.api.declare import check_frame, stream_node
 from slackwater.spark.api.prod_streams import check_role, read_control
 from slackwater.spark.api.query import Stream
-from slackwater.spark.ingest.history import check_history, joined
+from slackwater.spark.ingest.history import check_history, join_history
 from slackwater.spark.ingest.replay import read_replay
 from slackwater.spark.ingest.topics import PARTITION, Topics
 from slackwater.spark.storage.embedded import moved_to
@@ -189,6 +189,6 @@ def declare_stream(
         else:
             past = moved_to(running.pages.spark, check_history(name, df, how.history))
             place, seam = session._place.child("history"), unwrapped("seam", how.seam)
-            replay, df = joined(node, df, past, arrival, how.page, seam, place)
+            replay, df = join_history(node, df, past, arrival, how.page, seam, place)
         catalogue.declare(Declaration(node, df, replay, how.trigger, topics))
     return Stream(session, L.Scan(name))

@@ -65,7 +65,7 @@ def check_history(name: str, live: DataFrame, history: object) -> DataFrame:
     return history.select(*(f"`{column}`" for column in live.columns))
 
 
-def joined(
+def join_history(
     node: StreamNode,
     live: DataFrame,
     history: DataFrame,
@@ -82,14 +82,14 @@ def joined(
     replay = cast(Replay, read_replay(node, history, arrival, page))
     value, _ = time_in_ticks(history, arrival if seam is None else seam, "seam")
     source = f"'{_ONE}'" if node.source is None else f"coalesce(CAST({node.source} AS STRING), '')"
-    found = _noted(replay, value, source, place, file_name(node.name))
+    found = _saved_or_new_seam(replay, value, source, place, file_name(node.name))
     end = _end_of(found.ends, source)
     rows = history.where(f"({value}) IS NULL OR coalesce(({value}) <= {end}, false)")
     following = live.where(f"coalesce(({value}) > {end}, true)")
     return replace(replay, frame=rows, last=found.last), following
 
 
-def _noted(replay: Replay, value: str, source: str, place: StorageDir, name: str) -> Seam:
+def _saved_or_new_seam(replay: Replay, value: str, source: str, place: StorageDir, name: str) -> Seam:
     """The seam that was found at the first start; else it is found now."""
     path = f"{place.path}/{name}.json"
     if f"{name}.json" in place.names():
@@ -101,7 +101,7 @@ def _noted(replay: Replay, value: str, source: str, place: StorageDir, name: str
                 "declare it with the same page="
             )
         return Seam(read["last"], read["ends"])
-    seam = _found(replay, value, source)
+    seam = _find_seam(replay, value, source)
     place.files.create_dir(place.path, recursive=True)
     with place.files.open_output_stream(f"{path}.new") as note:
         note.write(json.dumps({**seam.to_json(), "page": replay.page}).encode())
@@ -109,7 +109,7 @@ def _noted(replay: Replay, value: str, source: str, place: StorageDir, name: str
     return seam
 
 
-def _found(replay: Replay, value: str, source: str) -> Seam:
+def _find_seam(replay: Replay, value: str, source: str) -> Seam:
     cut = F.max(F.expr(floor_division(replay.arrival, replay.page)))
     groups = replay.frame.groupBy(F.expr(source).alias("s")).agg(F.max(F.expr(value)).alias("v"), cut.alias("c"))
     ends = groups.limit(_MOST_SOURCES + 1).collect()

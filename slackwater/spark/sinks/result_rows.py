@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from slackwater.errors import QueryError, SinkError, did_you_mean
 from slackwater.plan.node import PlanNode, early_schema_of
+from slackwater.plan.query_windows import answering_window
 from slackwater.plan.result_keys import result_keys
-from slackwater.plan.ways import answering_window
 from slackwater.spark.storage.storage_dir import StorageDir
 
 #: Rows of a file that are in memory at once: some 10 to 50 MB.

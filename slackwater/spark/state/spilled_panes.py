@@ -83,11 +83,11 @@ class SpilledPanes:
         rows = frame_of(pq.read_table(f"{root.path}/{file.name}", filesystem=root.files, partitioning=None))
         return rows.with_columns(pl.lit(file.key, pl.Int64).alias(PANE))
 
-    def within(self, low: int, high: int) -> Iterator[pl.DataFrame]:
+    def partials_between(self, low: int, high: int) -> Iterator[pl.DataFrame]:
         """File by file."""
         return (self._partials(file) for file in self._files.files if low <= file.key < high)
 
-    def behind(self, closed: Closed) -> Iterator[pl.DataFrame]:
+    def closed_partials(self, closed: Closed) -> Iterator[pl.DataFrame]:
         """File by file."""
         needed = self._needed(closed)
         return (self._partials(file) for file in self._files.files if (file.piece, file.key) not in needed)

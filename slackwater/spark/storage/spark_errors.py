@@ -79,7 +79,7 @@ def _java_has_died(error: BaseException) -> bool:
     return type(error) is Py4JError and "occurred while calling" in text and "Trace" not in text
 
 
-def for_want_of_java(error: BaseException | None) -> bool:
+def java_has_died(error: BaseException | None) -> bool:
     """Whether an error was raised because Java has died: then it is not one query's alone."""
     while error is not None and not _java_has_died(error):
         error = error.__cause__

@@ -21,10 +21,10 @@ def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
     return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
 
 
-def ways_of(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
+def window_paths(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
     """The windows on each way from the end of a plan to a stream."""
     above = (*above, *filter(None, [node.as_aggregate()]))
     if node.as_stream() is not None:
         yield specs_of(above)
     for below in node.inputs:
-        yield from ways_of(below, above)
+        yield from window_paths(below, above)

@@ -11,7 +11,7 @@ from slackwater.windows.frames import frame_of
 from slackwater.windows.results import CORRECTED, KIND, REPLACES, WITHDRAWN
 
 
-def settled(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+def corrected_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row for each window and group.
 
     An answer that meets HAVING and did so before replaces that one; it replaces nothing if there was none. An
@@ -20,7 +20,7 @@ def settled(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     >>> rows = pa.table({
     ...     "g": ["a", "b", "a", "c"], "kind": ["corrected", "corrected", "withdrawn", "withdrawn"],
     ...     "replaces": [4, 4, 4, 4]})
-    >>> frame_of(settled(rows, ["g"])).rows()
+    >>> frame_of(corrected_rows(rows, ["g"])).rows()
     [('a', 'corrected', 4), ('b', 'corrected', None), ('c', 'withdrawn', 4)]
     """
     if not {CORRECTED, WITHDRAWN} & set(rows[KIND].unique().to_pylist()):
