@@ -124,7 +124,7 @@ class AggregateFunction(ABC):
         """The same as Spark SQL."""
 
     def additive(self, *columns: str) -> tuple[str, ...]:
-        """The column whose sum is the value, or two whose sums divide to it; nothing for other aggregates."""
+        """The column whose sum is the value; for an average, the columns of sum and count; else nothing."""
         return ()
 
 

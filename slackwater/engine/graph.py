@@ -239,10 +239,7 @@ class Graph:
         return list(found.values())
 
     def prod_sources(self, query: str | None) -> Iterator[tuple[Node, str]]:
-        """The sources, and their ports, to which a request comes that goes back from sinks, arc by arc (S5 3.2 d).
-
-        From those of one query, or of all.
-        """
+        """The sources and ports that a sink's request reaches, arc by arc (S5 3.2 d): of one query, or of all."""
         passed, found = set[Node](), set[Feed]()
 
         def back(node: Node) -> None:

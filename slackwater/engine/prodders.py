@@ -1,4 +1,4 @@
-"""The prodders of a query, one for each aggregate that early answers are about, and the mark of early pairs."""
+"""The prodders of a query, one for each aggregate that gives early answers, and the mark of early pairs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from slackwater.windows.spec import WindowSpec
 def prodders(
     name: str, plan: PlanNode, early: Early | None, label_of: Callable[[AggregateNode], str]
 ) -> tuple[list[Prodder], dict[str, ProdTiming]]:
-    """They are there also without early=: a restart may add or leave that out. The aims are by aggregate.
+    """The prodders of a query, and the timing of each, by the label of its aggregate.
 
-    An aggregate learns how accurate early answers were, its prodder prods by it. The first one prods by the clock,
-    for all.
+    A query without `early=` has prodders, too, because a restart may add `early=`. An aggregate learns how accurate
+    its early answers were, and its prodder chooses the instant by that. Only the first one prods at `every=`, for
+    all aggregates.
     """
     found, timings, tops = list[Prodder](), dict[str, ProdTiming](), plan.prodded()
     for n, top in enumerate(tops):
         window, wanted = top.as_window(), early or Early()
         spec = None if window is None else window.kernel.spec
-        # Of several ways to the topmost window, the one that holds a row longest.
-        specs = max(window_paths(top), key=lambda way: sum(spec.range for spec in way))[::-1]
+        # Several paths may lead to the topmost window. Take the one that holds a row longest.
+        specs = max(window_paths(top), key=lambda path: sum(spec.range for spec in path))[::-1]
         offset = None if spec is None else wanted.offset(spec, top.domain)
         timing = ProdTiming(offset, 1 if spec is None else spec.last_part, wanted.accuracy)
         timings[label_of(top)] = timing
@@ -43,10 +44,10 @@ def prodders(
 
 
 def mark_early_pairs(plan: PlanNode) -> PlanNode:
-    """The plan, whose early rows say that they are early also if they are pairs."""
+    """The plan with a column `kind` in its early rows, if it ends with a join of results."""
     wide = early_schema_of(plan)
     if wide is None or not plan.gives_pairs:
         return plan
     columns = tuple((name, f"`{name}`") for name in plan.schema.names)
-    mark = "nullif('early', '')"  # by its type it may be null, as it is in final rows
+    mark = "nullif('early', '')"  # a nullable type, because final rows have null
     return StepNode((plan,), Select(columns, (*columns, (KIND, mark))), plan.schema, wide)

@@ -1,4 +1,4 @@
-"""The state of a query as a table: its open windows and groups, what they have, and how far time has come there."""
+"""The state of a query as a table: its open windows and groups, their values, and the heartbeat."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HEARTBEAT = "heartbeat"
 def query_state(graph: Graph, query: str) -> pa.Table:
     """The open windows of the last aggregate of a query, with values as of now.
 
-    `heartbeat` is the time up to which all rows have come to it, of the type of the bounds; null before the first
-    and after the last.
+    `heartbeat` is the time up to which the aggregate has all rows, with the type of `window_end`. It is null before
+    the first heartbeat and after the end of the stream.
     """
     found: tuple[pa.Table, int] | None = None
     for node in graph:

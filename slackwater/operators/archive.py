@@ -1,7 +1,7 @@
-"""Tables that are seldom read, on the session's storage: few files, however long it goes on.
+"""Tables that are seldom read, on the session's storage, in few files however long a query runs.
 
-Each table has rows with a number, such as a pane or a window, and is a file of its own at first. Small files are
-made one, level by level. The driver knows of each file which numbers it has.
+Each row has a number, such as a pane or a window. Each table is a file of its own at first. Small files are merged,
+level by level. The driver keeps the range of numbers of each file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from slackwater.operators.stores import CellTables
 from slackwater.operators.window_values import ArchiveValues
 from slackwater.windows.frames import frame_of
 
-#: This number of files of a level become one. More make it slower to read them, fewer to write them again.
+#: This number of files of a level are merged. A larger number makes reading slower, a smaller one writing.
 MANY = 24
-#: Bytes of files that are not made one any more: so much is in memory while that is done.
+#: Files with more bytes than this are not merged any more, because a merge holds them in memory.
 LARGE = 32 * 2**20
 
 
@@ -27,19 +27,19 @@ LARGE = 32 * 2**20
 class _File:
     number: int
     kind: str
-    """What its rows are."""
+    """The kind of its rows."""
     low: int
     high: int
     level: int
-    """How often it has been made of smaller ones."""
+    """How often its rows have been merged; -1: the file is large, and is not merged any more."""
     bytes: int
 
 
 class Archive:
-    """Tables of several kinds, by a column of numbers that each kind has."""
+    """Tables of several kinds. Each kind has a column of numbers, by which its rows are found."""
 
     def __init__(self, cells: CellTables, by: dict[str, str]) -> None:
-        """`by` has the column of numbers of each kind."""
+        """`by` gives, for each kind, the name of its column of numbers."""
         self._cells = cells
         self._by = by
         self._files: list[_File] = []
@@ -50,11 +50,11 @@ class Archive:
 
     @property
     def bytes(self) -> int:
-        """Size of the files, as it is in memory."""
+        """Size of the files, as tables in memory."""
         return sum(file.bytes for file in self._files)
 
     def add(self, kind: str, rows: pl.DataFrame, below: int) -> None:
-        """Keep some rows. Those with a number below `below` may go when files are made one."""
+        """Add some rows. When files are merged, rows with a number below `below` are dropped."""
         self._write(kind, rows, 0)
         level = 0
         while len(small := [f for f in self._files if f.kind == kind and f.level == level]) >= MANY:
@@ -84,18 +84,18 @@ class Archive:
         self._cells.drop(file.number, file.number)
 
     def read(self, kind: str, low: int, high: int) -> Iterator[pl.DataFrame]:
-        """The rows of a kind with numbers from `low` to `high`, file by file."""
+        """The rows of a kind with a number from `low` to `high`, file by file."""
         for file in self._files:
             if file.kind == kind and file.low <= high and file.high >= low:
                 yield self._rows(file).filter(pl.col(self._by[kind]).is_between(low, high))
 
     def drop(self, kind: str, below: int) -> None:
-        """Nobody needs rows with a number below this one any more."""
+        """Drop files whose rows all have a number below this one."""
         for file in [f for f in self._files if f.kind == kind and f.high < below]:
             self._drop(file)
 
     def state(self) -> tuple[ArchiveValues, dict[str, pa.Table]]:
-        """Which files there are."""
+        """The list of files."""
         cells, files = self._cells.state(), [astuple(file) for file in self._files]
         return ArchiveValues(files=files, next=self._next, cells=cells.values), cells.tables
 
@@ -106,5 +106,5 @@ class Archive:
         self._cells.restore(State(values["cells"], tables))
 
     def settle(self) -> None:
-        """What was dropped may be deleted."""
+        """Delete the files that were dropped."""
         self._cells.settle()

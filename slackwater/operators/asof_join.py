@@ -53,7 +53,7 @@ class AsofRows(WaitingRows, MadeRows, Protocol):
 
 
 class AsofJoinValues(JoinValues):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     past: int
 

@@ -1,4 +1,4 @@
-"""Corrected answers behind HAVING: each comes as the answer now and the one before, as far as these meet it."""
+"""Corrected answers of a query with HAVING: the new and the previous answer of each group become one row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from slackwater.windows.results import CORRECTED, KIND, REPLACES, WITHDRAWN
 def corrected_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """One row for each window and group.
 
-    An answer that meets HAVING and did so before replaces that one; it replaces nothing if there was none. An
-    answer that does not meet it any more leaves the row from before as `withdrawn`.
+    `rows` has only answers that meet HAVING: the new ones (`corrected`) and the previous ones (`withdrawn`). If a
+    group has both, the new one replaces the previous one. If it has only the new one, that one replaces nothing. If
+    it has only the previous one, that one stays as `withdrawn`.
 
     >>> rows = pa.table({
     ...     "g": ["a", "b", "a", "c"], "kind": ["corrected", "corrected", "withdrawn", "withdrawn"],

@@ -1,11 +1,12 @@
 """The window aggregate whose final answers are corrected by late rows (D16).
 
-Partials of closed panes go to an archive instead of being dropped. When a page has rows of windows that were
-answered, the partials of these windows are read again, and each window and group that has changed is restated as
-one row. Nothing of this runs for a page without late rows; a window that closes costs one more file.
+The operator moves partials of closed panes to an archive instead of dropping them. When a page has rows of windows
+that have their final answers, it reads the partials of these windows again, and emits one corrected row for each
+window and group that has changed. A page without late rows costs nothing. A window that closes costs one more file.
 
-A restated row replaces the last answer of its window and group. Where HAVING may leave answers out, the row from
-before (`withdrawn`) goes along, so that the sink sees which of the two meet it (`slackwater/operators/sink.py`).
+A corrected row replaces the last answer of its window and group. If the query has HAVING, the operator also emits
+the previous answer (`withdrawn`). Then the sink sees which of the two meet the condition
+(`slackwater/operators/corrected_rows.py`).
 """
 
 from __future__ import annotations
@@ -35,22 +36,21 @@ from slackwater.windows.closed import Closed
 from slackwater.windows.closing import close
 from slackwater.windows.results import CORRECTED, WITHDRAWN, ordered_values, result_rows
 
-#: (partial, window) pairs that are worked on at once, so that the driver's memory does not grow with a page that is
-#: late as a whole: some 20 MB.
+#: (partial, window) pairs in one step, some 20 MB: so a page whose rows are all late does not fill the driver.
 MOST_PAIRS = 200_000
 _AT, _HAD = "__at", "had"
 
 
 @dataclass(frozen=True)
 class _Restatement:
-    """Values of windows and groups (WINDOW), now and before."""
+    """The values of some windows and groups after a late page and before it."""
 
     now: pl.DataFrame
     before: pl.DataFrame | None
 
 
 class CorrectingAggregate(WindowAggregate):
-    """Final answers, and those that late rows correct."""
+    """Gives final answers, and corrects them when late rows come."""
 
     def __init__(
         self, label: str, node: WindowNode, clock: Clock, settings: WindowSettings, fold: SharedFold
@@ -59,7 +59,7 @@ class CorrectingAggregate(WindowAggregate):
         assert node.corrections is not None
         self._correction = node.corrections
         self._missed = LateCounts(self._spec, self._node.domain)
-        """All rows that came after the answer; `_late` has those that correct nothing."""
+        """Counts all rows that came after the answer; `_late` counts those that correct nothing."""
         self._restated: list[_Restatement] = []
         self._corrected = 0
         self._kept: PastAnswers | None = None
@@ -78,7 +78,7 @@ class CorrectingAggregate(WindowAggregate):
         return self._panes.absorb(self.pages, page, self._closed, self._take_late)
 
     def _count(self, counts: pl.DataFrame, page: Page) -> tuple[WindowLosses, int]:
-        """What a policy learns from came after the answer, corrected or not. Lost is what corrects nothing."""
+        """Report all rows that came after the answer, and count as lost those that correct nothing."""
         report, lost = self._missed.count(counts, self._closed, self.label, page.number), 0
         if report.lost:
             past = self._closed.before(self._correction.windows, self._past.first)
@@ -90,7 +90,7 @@ class CorrectingAggregate(WindowAggregate):
         return self._closed.before(self._correction.windows, self._past.first)
 
     def _take_late(self, parts: Iterable[pl.DataFrame]) -> None:
-        """Partials of a page, before they count: those of windows that were answered restate these."""
+        """Correct the answered windows that these partials of a page belong to, before the partials count."""
         late = pl.concat(parts, how="vertical_relaxed")
         self._restate_windows(late, self._answered(late).sort(WINDOW))
         if self._panes.keeps_late:
@@ -101,18 +101,18 @@ class CorrectingAggregate(WindowAggregate):
             self._past.keep(numbered.join(taken.select(_AT), on=_AT, how="anti").drop(_AT))
 
     def _restate_windows(self, late: pl.DataFrame, places: pl.DataFrame) -> None:
-        """Restate what some late partials change, some windows at a time."""
+        """Compute the answers that late partials change, some windows at a time."""
         windows, begin = places[WINDOW], 0
         while begin < places.height:
             end = places.height
-            if begin + MOST_PAIRS < end:  # a window as a whole
+            if begin + MOST_PAIRS < end:  # do not split a window
                 end = int(windows.search_sorted(windows[begin + MOST_PAIRS], side="right"))
             some = places.slice(begin, end - begin)
             self._restated.append(self._restate(late[some[_AT].to_numpy()].hstack([some[WINDOW]])))
             begin = end
 
     def _answered(self, part: pl.DataFrame) -> pl.DataFrame:
-        """The places of partials in a frame (_AT), each with every window that was answered and is corrected."""
+        """Pairs of a partial (its row number, _AT) and an answered window that it corrects."""
         kernel, spec = self._node.kernel, self._spec
         beside = self._closed.beside(part.with_row_index(_AT), kernel.source_of)
         beside = beside.filter(pl.col(CLOSED).is_not_null())
@@ -132,7 +132,7 @@ class CorrectingAggregate(WindowAggregate):
         return places.select(_AT, WINDOW)
 
     def _restate(self, late: pl.DataFrame) -> _Restatement:
-        """The windows and groups of some late partials, of all rows that have come."""
+        """The answers of the windows and groups of some late partials, from all rows that have come."""
         kernel, spec, panes = self._node.kernel, self._spec, self._node.kernel.panes
         asked = late.select(WINDOW, *kernel.keys).unique(maintain_order=True)
         low, high = int(asked[WINDOW].to_numpy().min()), int(asked[WINDOW].to_numpy().max())
@@ -162,7 +162,7 @@ class CorrectingAggregate(WindowAggregate):
         return ordered_values(kernel, close(kernel, merged, self.pages.backend.close))
 
     def _earlier(self, asked: pl.DataFrame, low: int, high: int) -> Iterator[pl.DataFrame]:
-        """The partials that these windows and groups had, by window: in open panes and in the archive."""
+        """The partials of these windows and groups before the late page, by window, from open panes and archive."""
         keys, spec = self._node.kernel.keys, self._spec
         wanted = asked[WINDOW].to_numpy()
         least, most = int(wanted.min()), int(wanted.max())
@@ -181,7 +181,7 @@ class CorrectingAggregate(WindowAggregate):
                 yield laid.join(asked, on=asked.columns, how="semi", nulls_equal=True)
 
     def _restate_all(self, emit: Emit) -> None:
-        """Give the corrected rows of the page."""
+        """Emit the corrected rows of the page."""
         kernel, schema, now = self._node.kernel, self._node.schema, self._clock.now()
         restated, self._restated = self._restated, []
         for each in restated:
@@ -215,7 +215,7 @@ class CorrectingAggregate(WindowAggregate):
     # --- the journal
 
     def state(self, whole: bool) -> State:
-        """With the answers of the past."""
+        """The state of the window aggregate, and the past answers."""
         kept, (past, tables) = super().state(whole), self._past.state()
         mine = CorrectionValues(past=past, corrected=self._corrected, missed=self._missed.state())
         kept.values = {**kept.values, "corrections": mine}
@@ -223,7 +223,7 @@ class CorrectingAggregate(WindowAggregate):
         return kept
 
     def restore(self, states: Sequence[State]) -> None:
-        """Windows that were answered without corrections, or with other aggregates, are not corrected."""
+        """Continue. Windows whose answers came without corrections, or from other aggregates, are not corrected."""
         super().restore(states)
         values = states[-1].read(WindowValues)
         kept = values.get("corrections")
@@ -241,10 +241,10 @@ class CorrectingAggregate(WindowAggregate):
         self._past.settle()
 
     def metrics(self) -> Figures:
-        """Corrected rows too, and what is kept for them."""
+        """Also the number of corrected rows, and the size of the archive."""
         return {**super().metrics(), "corrected_results": self._corrected, **self._past.metrics()}
 
 
 def alike(part: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
-    """The frame with the types of these columns: files of Spark may have others than the driver."""
+    """The frame with the types of this schema: files that Spark wrote may have other types than the driver."""
     return part.with_columns(pl.col(name).cast(kind) for name, kind in schema.items() if part.schema[name] != kind)

@@ -44,7 +44,7 @@ Mask = NDArray[np.bool_]
 
 
 class DeduplicateValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     forgotten: int
     counts: tuple[int, int, int]

@@ -41,7 +41,7 @@ class RowsInOrder(WaitingRows, Protocol):
 
 
 class InOrderValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     rows: Mapping[str, object]
     heartbeat: int

@@ -16,7 +16,7 @@ from slackwater.progress.clock import Clock
 
 
 class JoinValues(TypedDict):
-    """What a journal keeps of any join."""
+    """The journaled values of any join."""
 
     rows: Mapping[str, object]
     late: list[int]
@@ -45,7 +45,7 @@ class KeepingJoin(Several):
 
     @abstractmethod
     def values(self, common: JoinValues) -> Mapping[str, object]:
-        """What a journal keeps of the join."""
+        """The journaled values of the join."""
 
     def state(self, whole: bool) -> State:
         """Times, counts, and the rows."""

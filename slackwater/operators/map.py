@@ -28,7 +28,7 @@ from slackwater.windows.spec import WindowSpec
 
 
 class MapValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     prodded: ProddedValues | None
     turn: int

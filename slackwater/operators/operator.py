@@ -90,7 +90,7 @@ class Emit(Protocol):
 
 @dataclass
 class State:
-    """What a journal keeps of an operator: small values, tables, and whether earlier states are needed too."""
+    """The journaled values of an operator: small values, tables, and whether earlier states are needed too."""
 
     values: Mapping[str, object] = field(default_factory=dict)
     """JSON values. Who keeps them says in a TypedDict what they are."""

@@ -1,6 +1,6 @@
-"""What was answered, and of which partials: so that a late row can correct it (D16).
+"""The answers that late rows may still correct: their partials and their commits (D16).
 
-Partials of closed panes lie in an archive, and so do the commits of answers. Both are written when windows close,
+Partials of closed panes are in an archive, and so are the commits of answers. Both are written when windows close,
 and read only when late rows come.
 """
 
@@ -22,23 +22,23 @@ from slackwater.windows.kernel import PaneKernel
 from slackwater.windows.results import COMMIT, REPLACES
 
 _FIRST, _LAST = "__first", "__last"
-#: Kinds of archived rows: partials; windows that were answered, as runs; answers of single groups.
+#: Kinds of archived rows: partials; runs of answered windows; answers of single groups.
 _PARTIALS, _GIVEN, _SINGLE = "partials", "given", "single"
 _RUNS = {_FIRST: pl.Int64, _LAST: pl.Int64, SOURCE: pl.String, COMMIT: pl.Int64}
-#: Runs that wait in the driver, and in every record of the journal, until they are a file.
+#: Runs in the driver, and in every record of the journal. When there are more, they become a file.
 MOST_RUNS = 256
 _BEFORE_ALL, _AFTER_ALL = -(2**62), 2**62
 
 
 class PastAnswers:
-    """The windows of a query that were answered and may be corrected, in files."""
+    """The answered windows of a query that may still be corrected, in files."""
 
     def __init__(self, kernel: PaneKernel, cells: CellTables) -> None:
         self._kernel = kernel
         self._archive = Archive(cells, {_PARTIALS: PANE, _GIVEN: _LAST, _SINGLE: WINDOW})
         self._runs = pl.DataFrame(schema=_RUNS)
         self.first: int | None = None
-        """Earlier windows are not corrected: they were answered before corrections were asked for."""
+        """Earlier windows are not corrected: their answers came before the query had `corrections=`."""
         self._lowest = _BEFORE_ALL
         """The first window that may still be corrected."""
 
@@ -47,13 +47,13 @@ class PastAnswers:
         return self._lowest if self._lowest == _BEFORE_ALL else self._kernel.spec.first_pane(self._lowest)
 
     def keep(self, partials: pl.DataFrame) -> None:
-        """Partials of panes that no open window needs."""
+        """Archive partials of panes that no open window needs."""
         kept = partials.filter(pl.col(PANE) >= self._lowest_pane)
         if kept.height:
             self._archive.add(_PARTIALS, kept.sort(PANE), self._lowest_pane)
 
     def note_windows(self, runs: pl.DataFrame | tuple[int | None, int], commit: int) -> None:
-        """These windows were answered: those of some sources (SOURCE, WINDOW), or all from a first to a last."""
+        """Note the commit that answered some windows: pairs (SOURCE, WINDOW), or all from a first to a last one."""
         if isinstance(runs, tuple):
             first = _BEFORE_ALL if runs[0] is None else runs[0]
             rows = pl.DataFrame([(first, runs[1], None, commit)], _RUNS, orient="row")
@@ -66,7 +66,7 @@ class PastAnswers:
             self._archive.add(_GIVEN, runs, self._lowest)
 
     def note_groups(self, groups: pl.DataFrame, commit: int) -> None:
-        """These windows (WINDOW) were answered for these groups."""
+        """Note the commit that answered some windows (WINDOW) for some groups."""
         window, number = pl.col(WINDOW).cast(pl.Int64), pl.lit(commit, pl.Int64).alias(COMMIT)
         rows = groups.select(window, *self._kernel.keys, number)
         self._archive.add(_SINGLE, rows, self._lowest)
@@ -76,10 +76,10 @@ class PastAnswers:
         return self._archive.read(_PARTIALS, low, high - 1)
 
     def commits(self, asked: pl.DataFrame) -> pl.DataFrame:
-        """The last commit (REPLACES) that answered each of these windows for each of these groups, if any did.
+        """The last commit (REPLACES) that answered each of these windows and groups; null if none did.
 
-        `asked` says of each window (WINDOW) and group whether it had rows before: then it was answered when its
-        window was.
+        `asked` has windows (WINDOW), groups, and `had`: whether the group had rows when its window closed. Then the
+        answer of the window has the group.
         """
         keys = [WINDOW, *self._kernel.keys]
         windows = asked[WINDOW].to_numpy()
@@ -110,7 +110,7 @@ class PastAnswers:
         return pl.select(pl.when(pl.Series(commit) >= 0).then(pl.Series(commit))).to_series()
 
     def advance(self, closed: Closed, windows: int) -> None:
-        """Time has closed so much: only this many of the latest windows of each source are corrected."""
+        """Drop windows that are too old: of each source, only this many of its latest closed windows remain."""
         lowest = closed.lowest_closed()
         if lowest is None or lowest - windows + 1 <= self._lowest:
             return
@@ -121,21 +121,21 @@ class PastAnswers:
         self._runs = self._runs.filter(pl.col(_LAST) >= self._lowest)
 
     def state(self) -> tuple[PastValues, dict[str, pa.Table]]:
-        """Which files there are, and the runs that wait."""
+        """The list of files, and the runs that are not in a file yet."""
         archive, tables = self._archive.state()
         values = PastValues(first=self.first, lowest=self._lowest, archive=archive)
         return values, {**tables, "runs": self._runs.to_arrow()}
 
     def restore(self, values: PastValues, tables: dict[str, pa.Table]) -> None:
-        """Continue with what a journal knows."""
+        """Continue from a journaled state."""
         self.first, self._lowest = values["first"], values["lowest"]
         self._runs = frame_of(tables["runs"]).cast(_RUNS)  # type: ignore[arg-type]
         self._archive.restore(values["archive"], tables)
 
     def settle(self) -> None:
-        """Files that were dropped may be deleted."""
+        """Delete the files that were dropped."""
         self._archive.settle()
 
     def metrics(self) -> dict[str, int]:
-        """How much is kept."""
+        """The number of files, and their size."""
         return {"archived_files": len(self._archive), "archived_bytes": self._archive.bytes}

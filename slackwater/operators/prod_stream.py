@@ -53,7 +53,7 @@ Send = Callable[[str | None, ProdRow], int]
 
 
 class ProdCounts(TypedDict):
-    """What a journal keeps of it: how many prods came, and how many fitted no query."""
+    """The journaled values: how many prods came, and how many fitted no query."""
 
     counts: tuple[int, int]
 

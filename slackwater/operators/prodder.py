@@ -19,7 +19,7 @@ from slackwater.windows.spec import WindowSpec
 
 
 class ProdderValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     setting: str
     reference: dict[str, object]

@@ -161,7 +161,7 @@ def elements_of(kernel: RollingKernel, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class ResidentValues(TypedDict):
-    """What a journal keeps of it, beside the rows."""
+    """The journaled values, besides the rows."""
 
     next_out: NotRequired[int]
 

@@ -11,7 +11,7 @@ from slackwater.windows.kernel import PaneKernel
 
 
 def result_parts(kernel: PaneKernel, partials: pl.DataFrame) -> ResultParts:
-    """Counts and sums of a page by window and group; without any such aggregate, its rows.
+    """Counts and sums of a page by window and group. Without such aggregates, the number of its rows.
 
     The partials are those of `kernel.panes`.
     """

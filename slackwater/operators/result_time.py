@@ -1,4 +1,4 @@
-"""How far the results of windows have come when time has come so far."""
+"""The heartbeat of a window's results, given the heartbeat of its rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from slackwater.windows.spec import WindowSpec
 
 
 def result_time(spec: WindowSpec, time: Punctuation, by_source: bool) -> Punctuation:
-    """To the last tick of the last window that time has closed.
+    """The last tick of the last closed window, as a punctuation.
 
-    So it holds time back by up to a slide: the results of later windows are still to come. `by_source`: each
-    source's windows end by its own heartbeat.
+    So a window holds time back by up to a slide: the results of later windows are still to come. With `by_source`,
+    each source closes its windows by its own heartbeat.
     """
     by = time.sources if by_source else None
     ticks = [time.heartbeat.tick, *(until for _, until in time.ranges)]
@@ -26,14 +26,17 @@ def result_time(spec: WindowSpec, time: Punctuation, by_source: bool) -> Punctua
         by = SourceHeartbeats(by.names, beats[:-1], int(beats[-1]))
     ranges = []
     for (after, _), until in zip(time.ranges, reached[1:], strict=True):
-        # Windows that begin behind `after` and are closed have given their results.
+        # Closed windows that begin after `after` have given their results.
         last_before = spec.bounds(spec.next_begin(after) - 1)[1] - 1
         ranges += [(last_before, until)] if last_before < until else []
     return Punctuation(Heartbeat(reached[0]), by, tuple(ranges))
 
 
 def next_end(spec: WindowSpec, tick: int, panes: tuple[int, int] | None, every: bool) -> int | None:
-    """The last tick of the next window that may have rows, given the first and the last pane; or of `every` one."""
+    """The last tick of the next window that is open: of all windows (`every`), or of those that may have rows.
+
+    `panes` are the first and the last pane with rows.
+    """
     window = spec.last_closed(Heartbeat(tick)) + 1
     if every:
         return spec.bounds(window)[1] - 1
@@ -44,7 +47,7 @@ def next_end(spec: WindowSpec, tick: int, panes: tuple[int, int] | None, every: 
 
 
 def wanted_of_rows(spec: WindowSpec, wanted: Wanted, tick: int) -> int | None:
-    """Which time rows must come to, for the results to come as far as `wanted` says."""
+    """The heartbeat that the rows must reach, so that the results reach the tick that `wanted` asks for."""
     (reached,) = ends_reached(spec, np.array([tick], dtype=np.int64)).tolist()
     further = wanted(reached)
     return None if further is None else spec.last_tick_from(further)

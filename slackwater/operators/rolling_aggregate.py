@@ -83,7 +83,7 @@ _LaneValues: TypeAlias = "tuple[list[str], int, int, Mapping[str, object]]"
 
 
 class RollingValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     store: str
     lanes: list[_LaneValues]

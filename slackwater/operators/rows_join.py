@@ -39,7 +39,7 @@ class OrderedRows(WaitingRows, MadeRows, Protocol):
 
 
 class RowsJoinValues(JoinValues):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     released: int
 

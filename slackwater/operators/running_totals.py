@@ -1,7 +1,7 @@
-"""Running totals: folds pages, and gives at each prod the totals of the groups that have changed since.
+"""Running totals: folds pages, and emits at each prod the totals of the groups that have changed.
 
-There is no window, so no row is late and nothing is final. The operator waits for no time; it holds no time back.
-A group is forgotten with the first answer at which its heartbeat has passed its last row by the stated length.
+There is no window, so no row is late and no answer is final. The operator does not hold time back. With `forget=`,
+a group is dropped after the first answer at which the heartbeat is this length past the group's last row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slackwater.windows.totals import with_last
 
 
 class RunningTotalsValues(TypedDict):
-    """What a journal keeps of it, beside the store's tables."""
+    """The journaled values, besides the store's tables."""
 
     store: str
     totals: Mapping[str, object]
@@ -55,13 +55,13 @@ class RunningTotals(Unary):
         self._fold.join(self._kernel.panes)
         self._store: TotalStore = ResidentTotals(self._kernel, node.schema, self._fold)
         self._closed = Closed(by_source=node.kernel.source is not None)
-        """How far time has come."""
+        """The heartbeats, by source if the groups contain the source."""
         self._journaled: pl.DataFrame | None = None
-        """What the journal knows of the sources' heartbeats."""
+        """The heartbeats of the sources, as in the last record of the journal."""
         self._given = self._results = self._refused = 0
 
     def on_page(self, page: Page, emit: Emit) -> None:
-        """Fold a page in. What a join gives for a prod only is passed over: it may still find a partner."""
+        """Fold a page in. Skip pages that a join emits for one prod only: their rows may still find a partner."""
         if page.prod is not None:
             return
         try:
@@ -75,12 +75,12 @@ class RunningTotals(Unary):
             self._go_large()
 
     def on_punctuation(self, time: Punctuation, emit: Emit) -> None:
-        """Time says which groups may be forgotten. The end of a stream is no time that has passed."""
+        """Note the heartbeat, by which groups are forgotten. The end of a stream forgets no group."""
         if time.heartbeat != Heartbeat.END:
             self._closed = self._closed.advanced(TICKS, time.heartbeat, time.sources)
 
     def on_prod(self, prod: Prod, emit: Emit) -> None:
-        """Answer what has changed. A prod with a condition looks groups up, and is no answer to the others."""
+        """Emit the groups that have changed. A prod with a condition emits its groups, changed or not."""
         payload: Payload | None = None
         if not prod.asks(self.label):
             emit(prod)

@@ -44,7 +44,7 @@ _CLOSED = ("closed", "answered")
 
 
 class SessionValues(TypedDict):
-    """What a journal keeps of it, beside the sessions."""
+    """The journaled values, besides the sessions."""
 
     closed: int | None
     counts: tuple[int, int, int, int]

@@ -51,7 +51,7 @@ class HoldsBack(Protocol):
 
 
 class SinkValues(TypedDict):
-    """What a journal keeps of a sink."""
+    """The journaled values of a sink."""
 
     next: int
     rows: int

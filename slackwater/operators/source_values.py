@@ -1,4 +1,4 @@
-"""What a journal keeps of a source."""
+"""The journaled values of a source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.operators.label import LabelFields
 
 
 class SourceValues(TypedDict):
-    """What a journal keeps of it, beside large columns."""
+    """The journaled values, besides large columns."""
 
     policy: str
     policies: dict[str, dict[str, object]]

@@ -18,7 +18,7 @@ from slackwater.progress.time_kinds import StampTracker
 
 
 class StampValues(TypedDict):
-    """What a journal keeps of a stamp."""
+    """The journaled values of a stamp."""
 
     tracker: dict[str, object]
     last: int

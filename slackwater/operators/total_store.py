@@ -22,7 +22,7 @@ from slackwater.windows.totals import Totals
 
 
 class TotalStore(Protocol):
-    """The totals of all groups. What was dropped stays readable until `settle`."""
+    """The totals of all groups. Dropped files stay readable until `settle`."""
 
     @property
     def kind(self) -> str:
@@ -32,16 +32,16 @@ class TotalStore(Protocol):
         """Fold a page in."""
 
     def answer(self, pages: Pages, emitted_at: int) -> Payload | None:
-        """The totals of the groups that have changed since this was last asked; None if none have."""
+        """The totals of the groups that have changed since the last call; None if there are none."""
 
     def values(self, pages: Pages) -> pl.DataFrame | None:
         """The totals of all groups, in the driver."""
 
     def forget(self, closed: Closed, length: int) -> None:
-        """After an answer: drop the groups whose last row is at least so far behind their heartbeat."""
+        """After an answer, drop the groups whose heartbeat is at least `length` ticks past their last row."""
 
     def state(self, whole: bool) -> State:
-        """Changes since this was last asked, or all."""
+        """The changes since the last call, or all groups."""
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from journaled states."""
@@ -51,7 +51,7 @@ class TotalStore(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Bytes that it takes of the driver's memory."""
+        """Bytes of the driver's memory."""
 
     @property
     def size(self) -> dict[str, int]:
@@ -59,7 +59,7 @@ class TotalStore(Protocol):
 
 
 class TotalsValues(TypedDict):
-    """What a journal keeps of totals in the driver, beside their partials."""
+    """The journaled values of totals in the driver, beside their partials."""
 
     answers: int
 

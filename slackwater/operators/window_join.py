@@ -28,7 +28,7 @@ from slackwater.progress.time import MAX_TICK, MIN_TICK
 
 
 class WindowJoinValues(JoinValues):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     decided: list[int]
     purged: list[int]

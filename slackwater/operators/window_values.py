@@ -1,4 +1,4 @@
-"""What a journal keeps of a window aggregate."""
+"""The journaled values of a window aggregate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.operators.late_counts import LateValues
 
 
 class ArchiveValues(TypedDict):
-    """What a journal keeps of an archive."""
+    """The journaled values of an archive."""
 
     files: list[tuple[int, str, int, int, int, int]]
     """Number, kind, lowest and highest number of a row, level and bytes of each."""
@@ -18,7 +18,7 @@ class ArchiveValues(TypedDict):
 
 
 class PastValues(TypedDict):
-    """What a journal keeps of the answers that late rows may correct."""
+    """The journaled values of the answers that late rows may correct."""
 
     first: int | None
     lowest: int
@@ -26,7 +26,7 @@ class PastValues(TypedDict):
 
 
 class CorrectionValues(TypedDict):
-    """What a journal keeps of corrections."""
+    """The journaled values of corrections."""
 
     past: PastValues
     corrected: int
@@ -34,7 +34,7 @@ class CorrectionValues(TypedDict):
 
 
 class WindowValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     store: str
     panes: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""The windows that rows go through on their way from a stream to the end of a plan."""
+"""The windows of a query: the one that answers, and those between a stream and the end of the plan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def answering_window(plan: PlanNode) -> WindowNode | None:
 
 
 def specs_of(aggregates: tuple[AggregateNode, ...]) -> list[WindowSpec]:
-    """Their windows; none where one of them has a window for each row."""
+    """The windows of some aggregates; an empty list if one of them has a window for each row."""
     windows = [window for aggregate in aggregates if (window := aggregate.as_window()) is not None]
     return [window.kernel.spec for window in windows] if len(windows) == len(aggregates) else []
 
 
 def window_paths(node: PlanNode, above: tuple[AggregateNode, ...] = ()) -> Iterator[list[WindowSpec]]:
-    """The windows on each way from the end of a plan to a stream."""
+    """The windows on each path from the end of a plan to a stream."""
     above = (*above, *filter(None, [node.as_aggregate()]))
     if node.as_stream() is not None:
         yield specs_of(above)

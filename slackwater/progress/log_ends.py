@@ -1,7 +1,7 @@
-"""The ends of a log that keeps its rows, such as a topic of Kafka: how far each partition has been read.
+"""The ends of a log that keeps its rows, such as a topic of Kafka: which partitions have been read to their end.
 
-Whoever asks a log after a page was read learns which partitions have been read to their end. All rows that such a
-partition still gets are written after that, and so after every row that has been read up to that page.
+We ask the log after a page was read. If a partition has been read to its end, its later rows are written after
+this question. So they are written after every row that has been read up to this page.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class LogEnds:
     """
 
     page: int
-    """The number of the last page that had been read when the log was asked."""
+    """The number of the last page that had been read at the time of the question."""
     read: frozenset[str]
     """The partitions that had been read to their end."""
     unread: frozenset[str]
-    """Those that had more rows."""
+    """The partitions that had more rows."""
 
     @property
     def all_read(self) -> bool:
@@ -33,18 +33,18 @@ class LogEnds:
 
 
 class Log(Protocol):
-    """What can be asked for its ends. The answer comes later, from another thread."""
+    """A log that can be asked for its ends. The answer comes later, from another thread."""
 
     def ask(self, page: int) -> None:
-        """The pages up to this number have been read: how far is that? Asking again for a page does nothing."""
+        """Ask for the ends, after the pages up to this number were read. A second call for a page does nothing."""
 
 
-#: An answer is about one of this many last pages, or too old to be of use: a log answers within milliseconds.
+#: Pages whose times we remember. A log answers within milliseconds; an answer about an older page is of no use.
 _REMEMBERED = 64
 
 
 class ReadLog:
-    """What a source knows of the log that it reads: how far it has read, and whether nothing was ever written.
+    """What a source knows of the log that it reads: how far it has read, and whether the log is empty.
 
     >>> log = ReadLog(); log.learn(1, 70); log.learn(2, 90)
     >>> log.answer(LogEnds(1, frozenset(), frozenset()))
@@ -53,14 +53,14 @@ class ReadLog:
 
     def __init__(self) -> None:
         self.last: int | None = None
-        """The last page of which, and of all before it, the times are known."""
+        """The times of all pages up to this one are known."""
         self.empty = False
-        """Whether the log had no more rows and none of those before had a time: others need not wait for it."""
+        """Whether the log has no unread rows, and no row so far had a time. Then other streams need not wait."""
         self._highest: deque[tuple[int, int | None]] = deque(maxlen=_REMEMBERED)
-        """The largest time of all pages up to a number."""
+        """Pairs of a page and the largest time of all pages up to it."""
 
     def learn(self, page: int | None, highest: int | None) -> None:
-        """The times of all pages up to this one are known now; None: of no page yet."""
+        """Note the largest time of all pages up to this one; None: no page has been read yet."""
         self.last = page
         if page is not None:
             self._highest.append((page, highest))
@@ -71,7 +71,7 @@ class ReadLog:
             log.ask(self.last)
 
     def answer(self, ends: LogEnds) -> int | None:
-        """Take the answer; gives the largest time of all rows that had been read when the log was asked."""
+        """Take the answer. Return the largest time of all rows that had been read at the time of the question."""
         highest = next((highest for page, highest in self._highest if page == ends.page), None)
         self.empty = ends.all_read and ends.page == self.last and highest is None
         return highest

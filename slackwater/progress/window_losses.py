@@ -26,16 +26,16 @@ class RowsBySource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResultParts:
-    """What a page adds to the results of a query: arrays side by side, an entry for each window and group."""
+    """What a page adds to the results of a query: parallel arrays, with an entry for each window and group."""
 
     last_ticks: Ints
     """The last tick of the entry's window."""
     groups: Ints
     """A hash of its group columns."""
     numbers: Floats
-    """A line for each entry, a column for each count and sum."""
+    """A row for each entry, a column for each count and sum."""
     values: tuple[tuple[int, ...], ...]
-    """The aggregates: the column whose sum is the value, or two whose sums divide to it."""
+    """For each aggregate, its column of `numbers`; for an average two columns, the sum and the count."""
     sources: list[str] | None = None
     """The entries' sources, in a query that groups by the source."""
 

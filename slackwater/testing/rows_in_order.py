@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GivenValues(TypedDict):
-    """What a journal keeps of it, beside the rows."""
+    """The journaled values, besides the rows."""
 
     given: int
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SidesInProcessValues(TypedDict):
-    """What a journal keeps of it, beside the rows."""
+    """The journaled values, besides the rows."""
 
     next: int
     given: int

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Correction:
-    """What a user has asked for, in windows."""
+    """For how long final answers are corrected, as a number of windows."""
 
     windows: int
-    """How many windows of a group are corrected: the latest that are closed."""
+    """This number of latest closed windows are corrected."""
     text: str
-    """The length of time as people read it."""
+    """The length that the user wrote, as text."""
     filtered: bool
-    """Whether HAVING may leave answers out."""
+    """Whether the query has HAVING, which may drop answers."""
 
     def describe(self) -> str:
         """In words."""

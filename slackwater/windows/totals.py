@@ -1,6 +1,6 @@
-"""Totals: what has come of each group since the beginning of the stream, without a window.
+"""Totals: aggregates of each group since the beginning of the stream, without a window.
 
-The time between two answers is a pane: partials have the number of the answer that they come before. So the groups
+The time between two answers is a pane, and the number of the next answer is the number of the pane. So the groups
 that have changed since the last answer are those with partials in the latest pane.
 """
 
@@ -24,10 +24,11 @@ from slackwater.windows.spec import WindowSpec
 #: The largest time of a group's rows, where groups are forgotten.
 LAST = "__last"
 _LATEST = "__latest"
-#: Times lie between -2^62 and 2^62: in two cells of this length.
+#: Length of a cell in ticks. Times lie between -2^62 and 2^62, so there are two cells.
 _HALF = 2**62
-#: Pieces are merged into the base once there are this many, or more rows than the base has.
+#: Pieces are merged into the base when there are this many of them, or when they have more rows than the base.
 _MOST_PIECES = 64
+#: Rows: smaller pieces are not merged only because the base is small, too.
 _SMALL = 20_000
 
 
@@ -40,12 +41,12 @@ class EndlessSpec(WindowSpec):
 
     @property
     def alike(self) -> bool:
-        """One total says nothing of another."""
+        """Whether one window predicts another: no, there is only one total."""
         return False
 
 
 def read_forget(written: Span | None, groups: Sequence[Group], domain: TimeDomain) -> int | None:
-    """For how long after its last row a group is known, in ticks; None: for good.
+    """For how long after its last row a group is kept, in ticks; None: for ever.
 
     >>> read_forget("1 hour", [Group("user", "user")], TimeDomain.TIMESTAMP)
     3600000000
@@ -85,7 +86,7 @@ class Totals:
         self._pieces: list[pl.DataFrame] = []
         self._fresh: list[pl.DataFrame] = []
         self._gone: list[pl.DataFrame] = []
-        """Groups that have been forgotten since the last record, with the answer before that (PANE)."""
+        """The groups forgotten since the last record of the journal, with the last answer that had them (PANE)."""
         self.answers = 0
 
     def add(self, partials: pl.DataFrame) -> None:
@@ -104,10 +105,10 @@ class Totals:
             self._compact()
 
     def _compact(self) -> None:
-        """Merge what came before the last answer, and what came after it."""
+        """Merge the partials from before the last answer into one for each group, and so those from after it."""
         parts = self.frame
         if parts is not None:
-            # What is answered need not be told apart.
+            # All earlier answers become one pane.
             parts = parts.with_columns(pl.max_horizontal(PANE, pl.lit(self.answers - 1, pl.Int64)))
             merged = self.kernel.panes.merge(parts.group_by([PANE, *self._keys]))
             self._base, self._pieces = merged.select(parts.columns), []
@@ -143,7 +144,7 @@ class Totals:
         return parts.join(groups, on=keys, how="semi", nulls_equal=True)
 
     def forget(self, closed: Closed, length: int) -> None:
-        """Drop the groups whose last row is at least so far behind their heartbeat. All have been answered."""
+        """After an answer, drop the groups whose heartbeat is at least `length` ticks past their last row."""
         parts, highest = self.frame, closed.highest_closed()
         if parts is None or highest is None or parts[self._last].min() + length > highest:  # type: ignore[operator]
             return
@@ -156,7 +157,7 @@ class Totals:
             self._drop(gone)
 
     def _drop(self, gone: pl.DataFrame) -> None:
-        """Drop the partials of these groups up to an answer."""
+        """Drop the partials of these groups up to the given answer (PANE)."""
         parts = self.frame
         if parts is None:
             return
@@ -166,7 +167,7 @@ class Totals:
         self._base, self._pieces = (left if left.height else None), []
 
     def tables(self, whole: bool) -> dict[str, pa.Table]:
-        """What came since this was last asked, or all."""
+        """The changes since the last call, or all partials."""
         if whole:
             self._compact()
         fresh = ([] if self._base is None else [self._base]) if whole else self._fresh
@@ -176,7 +177,7 @@ class Totals:
         return {name: pl.concat(parts, how="vertical_relaxed").to_arrow() for name, parts in found.items() if parts}
 
     def load(self, tables: Sequence[dict[str, pa.Table]], answers: int) -> None:
-        """Continue from what `tables` gave, in order, after so many answers."""
+        """Continue from the results of `tables`, in order. `answers` is the number of answers so far."""
         for given in tables:
             if "totals" in given:
                 self._pieces.append(frame_of(given["totals"]))
@@ -186,7 +187,7 @@ class Totals:
         self._compact()
 
     def settle(self) -> None:
-        """The journal, if there is one, has all that came."""
+        """Forget the changes: the journal, if there is one, has them."""
         self._fresh, self._gone = [], []
 
     @property

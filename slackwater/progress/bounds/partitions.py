@@ -1,9 +1,9 @@
-"""A constant bound for a log of several partitions, which a reader does not read in the order of their writing.
+"""A constant bound for a log of several partitions, whose rows are not read in the order of their writing.
 
 The bound is about writing: a row is at most `slack` older than the newest row that was written to the log before
-it, to whatever partition. So a partition that still has unread rows has come as far as its own last row says. One
-that has been read to its end has come as far as the newest row of all that were read by then. Only the log knows
-which have been read to their end (`LogEnds`); until it is asked, partitions without rows hold time back.
+it, in any partition. So the heartbeat of a partition with unread rows follows its own last row. The heartbeat of a
+partition that has been read to its end follows the newest row that was read from any partition. Only the log knows
+which partitions have been read to their end (`LogEnds`). Until it answers, partitions without rows hold time back.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from slackwater.progress.silence import SilenceTracker
 from slackwater.progress.source_table import SourceNumbers
 from slackwater.progress.time import MIN_TICK
 
-#: How many of the partitions that hold time back `metrics` names.
+#: The number of partitions in `held_back_by` of the metrics.
 _SHOWN = 5
 
 
 class PartitionTracker(SilenceTracker):
-    """Keeps a heartbeat for each partition; that of the stream is the least of them.
+    """Keeps a heartbeat for each partition; the lowest one is the heartbeat of the stream.
 
-    It holds time back for partitions that have not sent anything, until the log says that they are empty.
+    Partitions without rows hold time back, until the log says that they have been read to their end.
 
     >>> t = PartitionTracker(slack=10, timeout=None)
     >>> t.read_to(LogEnds(0, frozenset({"0", "1"}), frozenset()), highest=100); t.heartbeat
@@ -42,11 +42,11 @@ class PartitionTracker(SilenceTracker):
         self._numbers = SourceNumbers([])
         self._ticks = np.empty(0, dtype=np.int64)
         self._others = MIN_TICK
-        """The heartbeat of partitions that were made after the log was last asked."""
+        """The heartbeat of partitions that were created after the log's last answer."""
 
     @property
     def heartbeat(self) -> Heartbeat:
-        """The least of all partitions, or what a silence has promised."""
+        """The lowest heartbeat of all partitions, or the largest time seen if a timeout has passed."""
         least = int(self._ticks.min(initial=self._others))
         return Heartbeat(max(self._heartbeat, least))
 
@@ -56,7 +56,7 @@ class PartitionTracker(SilenceTracker):
         return SourceHeartbeats(self._numbers.names, ticks, max(self._others, self._heartbeat))
 
     def arrive(self, arrival: Arrival) -> None:
-        """Each partition that has sent rows has come as far as they say."""
+        """Raise the heartbeat of each partition that has rows in this page."""
         self._saw(arrival)
         by = arrival.sources
         if by is not None:
@@ -65,13 +65,13 @@ class PartitionTracker(SilenceTracker):
             self._ticks[numbers] = np.maximum(self._ticks[numbers], by.highest[sent] - self._slack - 1)
 
     def read_to(self, ends: LogEnds, highest: int | None) -> None:
-        """Partitions without unread rows have come as far as all others, and so have those still to be made."""
+        """Raise the heartbeats of partitions without unread rows, and of partitions still to be created."""
         self._meet(sorted(ends.unread))
         if highest is None:
             self._meet(sorted(ends.read))
             return
         promised = highest - self._slack - 1
-        # What the log does not name is gone, and sends no more.
+        # A partition that the log does not name was deleted. It holds nothing back.
         unread = self._numbers.of(sorted(ends.unread))
         raised = np.maximum(self._ticks, promised)
         raised[unread] = self._ticks[unread]
@@ -80,7 +80,7 @@ class PartitionTracker(SilenceTracker):
         self._meet(sorted(ends.read))
 
     def _meet(self, names: list[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """The numbers of partitions; a new one has the heartbeat of those that were not known."""
+        """The numbers of these partitions. A new partition begins with the heartbeat `_others`."""
         numbers = self._numbers.meet(names, len(self._numbers) + len(names))
         new = len(self._numbers) - len(self._ticks)
         self._ticks = np.concatenate([self._ticks, np.full(new, self._others, dtype=np.int64)])
@@ -95,5 +95,5 @@ class PartitionTracker(SilenceTracker):
         self._numbers = SourceNumbers(list(state["names"]))  # type: ignore[call-overload]
 
     def metrics(self) -> Figures:
-        """How many partitions are known, and which have the lowest heartbeats."""
+        """The number of partitions, and the lowest heartbeats."""
         return {"sources": len(self._numbers), "held_back_by": self.by_source().lowest(_SHOWN)}

@@ -14,14 +14,14 @@ from slackwater.progress.pattern import Pattern
 from slackwater.progress.silence import SilenceTracker
 from slackwater.progress.time import MIN_TICK
 
-#: Where the stretch of a pattern begins that names no `since`.
+#: The begin of the stretch of a pattern without `since`.
 _BEGIN = MIN_TICK - 1
 
 
 class PatternTracker(SilenceTracker):
-    """Time by patterns: for all rows, and for the values of one attribute.
+    """Heartbeats from patterns: one for all rows, and one for each value of one attribute.
 
-    A pattern that names other attributes helps nobody who goes by this one, and is passed by.
+    A pattern with a value of another attribute has no effect here. It is only counted.
     """
 
     STATE = (*SilenceTracker.STATE, "_promised", "_counted")
@@ -31,11 +31,11 @@ class PatternTracker(SilenceTracker):
     def __init__(self, timeout: int | None, names: tuple[str, ...], by: str | None) -> None:
         super().__init__(timeout)
         self._place = None if by is None else names.index(by)
-        """Of the attribute that a reader goes by, among those of a pattern."""
+        """The place of the query's attribute among those of a pattern; None: the query uses none."""
         self._promised: dict[str | None, Intervals] = {}
-        """The stretches of time (after, until] that are complete, by value; None stands for `*`."""
+        """The complete stretches of time (after, until], by value of the attribute; None stands for `*`."""
         self._counted = (0, 0, 0)
-        """Patterns that were read, those that helped nobody here, and those that say nothing."""
+        """The numbers of patterns read, of those without effect, and of malformed ones."""
         self._sources: SourceHeartbeats | None = None
 
     def _times(self, value: str | None) -> Intervals:
@@ -65,12 +65,12 @@ class PatternTracker(SilenceTracker):
 
     @property
     def ranges(self) -> Intervals:
-        """The stretches that patterns for all rows have, above the heartbeat."""
+        """The complete stretches of all rows above the heartbeat."""
         tick = self._heartbeat
         return tuple((max(after, tick), until) for after, until in self._times(None) if until > tick)
 
     def by_source(self) -> SourceHeartbeats | None:
-        """How far time has come for each value of the attribute."""
+        """The heartbeat of each value of the attribute."""
         if self._place is None:
             return None
         if self._sources is None or self._sources.others != self._heartbeat:
@@ -80,11 +80,11 @@ class PatternTracker(SilenceTracker):
         return self._sources
 
     def metrics(self) -> Figures:
-        """How many patterns came, helped nobody who goes by this attribute, and said nothing."""
+        """The numbers of patterns read, of those without effect, and of malformed ones."""
         read, passed_by, malformed = self._counted
         return {"patterns": read, "patterns_passed_by": passed_by, "malformed_patterns": malformed}
 
 
 def _reached(times: Intervals) -> int:
-    """Up to where time has passed without a gap."""
+    """The end of the complete stretches before the first gap."""
     return times[0][1] if times and times[0][0] == _BEGIN else MIN_TICK

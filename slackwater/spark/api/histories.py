@@ -1,7 +1,7 @@
-"""Histories of live streams: replayed first, on a clock that follows their rows, then the streams are read live.
+"""Histories of live streams: replays on a clock that follows their rows, after which the streams are live.
 
-A query over such streams has a play of its own, as a replay has. When its history is over, the clock of the play
-is set to the wall clock's time and goes on with it, and its streams are read. The jump of the clock is no silence.
+A query over such streams has a play of its own, as a replay has. At the end of the history, the clock of the play
+jumps to the time of the wall clock, and the live streams are read. The jump does not count as a silence.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class Histories:
-    """Plays histories: in a thread of its own each, or in that of `run_available`."""
+    """Plays histories: each in its own thread, or in the thread of `run_available`."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
         self._one = threading.Lock()
-        """A history is played by one thread."""
+        """Only one thread at a time plays a history."""
         self._begun: set[Play] = set()
-        """Those that are played in the background."""
+        """The plays that run in the background."""
 
     def over(self, play: Play) -> bool:
-        """Whether all pages of the histories have been taken, here or before a restart."""
+        """Whether all pages of the history have been consumed, here or before a restart."""
         executor = self._running.loop.executor
         for replay in self._running.replays(play):
             taken = executor.consumed(source_label(replay.node.name))
@@ -59,7 +59,7 @@ class Histories:
     def finish(
         self, play: Play, interrupts: Interrupts, progress: Callable[[dict[str, Any]], None] | None = None
     ) -> None:
-        """Play a history to its end, or wait until who is at it has come there."""
+        """Play a history to its end, or wait until another thread has done so."""
         running, loop = self._running, self._running.loop
         with self._one:
             if play.done:
@@ -75,7 +75,7 @@ class Histories:
                 self.go_live(play)
 
     def go_live(self, play: Play) -> None:
-        """The clock of a play goes on with the wall clock from now on."""
+        """From now on, the clock of a play is the wall clock."""
         loop, now = self._running.loop, self._running.clock.now()
 
         def switch() -> None:

@@ -1,6 +1,6 @@
-"""Asks a Kafka broker how far a stream has been read: the ends of its partitions, beside Spark's notes of a batch.
+"""Asks a Kafka broker for the ends of a stream's partitions, and compares them with the offsets read by Spark.
 
-The broker is asked in a thread of its own, once for a page at most, and only when an operator waits for the stream.
+It asks in a thread of its own, at most once for a page, and only when an operator waits for the stream.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slackwater.progress.log_ends import LogEnds
 from slackwater.spark.storage.storage_dir import StorageDir
 
 _CLIENTS = "org.apache.kafka.clients.admin"
-#: How long a broker may take to answer. It answers within milliseconds, or is not there.
+#: Seconds that a broker may take to answer. A broker that runs answers within milliseconds.
 _ANSWER_SECONDS = 10
-#: After an error, when to ask again: a broker that restarts is back within some seconds.
+#: Seconds after an error until we ask again: a broker that restarts is back within some seconds.
 _AGAIN_SECONDS = 5.0
-#: How long the end of a stream waits for a question under way; the thread ends by itself then.
+#: Seconds that `stop` waits for a running request. After that, the thread ends by itself.
 _LAST_SECONDS = 1.0
 
 
@@ -39,9 +39,9 @@ class BrokerEnds:
         tell: Callable[[LogEnds], None],
         first: int = 0,
     ) -> None:
-        """`offsets` is where Spark notes up to where a batch goes; `tell` takes an answer, in the asking thread.
+        """`offsets` is the folder in which Spark saves the end offsets of each batch.
 
-        `first` is the page of the first batch.
+        `tell` is called with each answer, in the thread of this object. `first` is the page of Spark's first batch.
         """
         self._jvm: Any = spark.sparkContext._jvm
         self._options = options
@@ -56,7 +56,7 @@ class BrokerEnds:
         self._thread: threading.Thread | None = None
 
     def ask(self, page: int) -> None:
-        """Have the broker asked, unless it was for this page."""
+        """Ask the broker after this page, unless that is done or under way. Returns at once."""
         with self._changed:
             if self._stopping or page < self._first or page in (self._wanted, self._answered):
                 return
@@ -67,7 +67,7 @@ class BrokerEnds:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """End the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -95,7 +95,7 @@ class BrokerEnds:
                     client.close()
 
     def _next(self) -> int | None:
-        """The page to ask for; None at the end."""
+        """Wait for the next page to ask about; None after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._wanted not in (None, self._answered))
             return None if self._stopping else self._wanted
@@ -108,7 +108,7 @@ class BrokerEnds:
         return getattr(self._jvm, f"{_CLIENTS}.Admin").create(settings)
 
     def _ends(self, client: Any, page: int) -> LogEnds:
-        """What was read with the pages up to one, beside the ends of now."""
+        """The partitions that had been read to their present end with this page, and the others."""
         positions = self._positions(page)
         partition = getattr(self._jvm, "org.apache.kafka.common.TopicPartition")
         latest = getattr(self._jvm, f"{_CLIENTS}.OffsetSpec").latest()
@@ -124,7 +124,7 @@ class BrokerEnds:
         return LogEnds(page, frozenset(read), frozenset(unread))
 
     def _level(self) -> Any:
-        """As Spark asks: rows of open transactions are no end for a reader of committed rows."""
+        """The isolation level of Spark's reader: one of committed rows stops before open transactions."""
         given = {name.lower(): value for name, value in self._options.items()}
         level = getattr(self._jvm, "org.apache.kafka.common.IsolationLevel")
         committed = given.get("kafka.isolation.level", "").lower() == "read_committed"
@@ -132,7 +132,7 @@ class BrokerEnds:
         return getattr(self._jvm, f"{_CLIENTS}.ListOffsetsOptions")(kind)
 
     def _positions(self, page: int) -> dict[tuple[str, int], int]:
-        """Up to where each partition has been read with a batch, by Spark's own note: also those without rows."""
+        """The end offset of each partition in the batch of this page, as Spark saved it; empty ones included."""
         with self._offsets.files.open_input_file(f"{self._offsets.path}/{page - self._first}") as note:
             *_, last = note.read().decode().splitlines()
         return {

@@ -1,8 +1,8 @@
 """The history of a stream: stored rows that come first, and the seam at which the live stream goes on.
 
-The seam is found once, and noted beside the checkpoints. A row belongs to the history if its seam value is at most
-the largest one that the history had then for its source. So a row of the live stream that the history has, too, is
-left out, and stored rows that are added later do not come twice.
+The seam is the largest seam value of each source in the history. It is found at the first start, and saved next to
+the checkpoints. Rows up to the seam come from the history, later rows from the live stream. So a row that both have
+counts once, and rows that the history gets later do not count twice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from slackwater.spark.ingest.replay import Replay, read_replay
 from slackwater.spark.storage.storage_dir import StorageDir, file_name
 from slackwater.windows.spec import floor_division
 
-#: Sources with a seam of their own. Their ends are a part of Spark's plan for each batch.
+#: The largest number of sources: Spark's plan for each batch has the end of each.
 _MOST_SOURCES = 10_000
-#: The source of a stream that has no source column.
+#: The name of the source, in a stream without a source column.
 _ONE = ""
 
 
@@ -33,9 +33,9 @@ class Seam:
     """Where the history of a stream ends."""
 
     last: int
-    """The number of its last page; those of the live stream follow."""
+    """The number of the last page of the history. Pages of the live stream have larger numbers."""
     ends: Mapping[str, int]
-    """For each source the largest seam value of the history."""
+    """The largest seam value of each source."""
 
     def to_json(self) -> dict[str, object]:
         """As JSON values."""
@@ -43,24 +43,24 @@ class Seam:
 
 
 def check_history(name: str, live: DataFrame, history: object) -> DataFrame:
-    """The stored rows with the columns of the live stream, or an error that says what does not fit."""
+    """The stored rows with the columns of the live stream; an error if a column is missing or has another type."""
     if not isinstance(history, DataFrame) or history.isStreaming:
         raise QueryError(
             f"stream {name!r}: history={shown(history)} is no static DataFrame; write history=spark.read.parquet(…)"
         )
     if not live.isStreaming:
         raise QueryError(
-            f"stream {name!r}: with history=, the rows that follow come from a streaming DataFrame; to replay a "
-            "static one alone, leave out history= and give arrival="
+            f"stream {name!r}: history= needs a streaming DataFrame, which is read after the history; to replay a "
+            "static DataFrame alone, leave out history= and give arrival="
         )
     types = {column.lower(): kind for column, kind in history.dtypes}
     for column, kind in live.dtypes:
         if types.get(column.lower()) != kind:
             found = types.get(column.lower())
-            lacks = "there is none" if found is None else f"there it is of type {found}"
+            lacks = "it has none" if found is None else f"there it is of type {found}"
             raise QueryError(
-                f"stream {name!r}: the history needs the column {column!r} of type {kind}, as the live stream has "
-                f"it; {lacks}"
+                f"stream {name!r}: the history needs the column {column!r} of type {kind}, as in the live stream; "
+                f"{lacks}"
             )
     return history.select(*(f"`{column}`" for column in live.columns))
 
@@ -74,7 +74,7 @@ def join_history(
     seam: str | None,
     place: StorageDir,
 ) -> tuple[Replay, DataFrame]:
-    """The history as a replay, and the live rows that follow it."""
+    """The history as a replay, and the live rows after it."""
     if arrival is None:
         raise QueryError(
             f"stream {node.name!r}: say in which order the history is replayed, as in arrival='received'"
@@ -90,7 +90,7 @@ def join_history(
 
 
 def _saved_or_new_seam(replay: Replay, value: str, source: str, place: StorageDir, name: str) -> Seam:
-    """The seam that was found at the first start; else it is found now."""
+    """The seam that the first start saved; if this is the first start, find it and save it."""
     path = f"{place.path}/{name}.json"
     if f"{name}.json" in place.names():
         with place.files.open_input_file(path) as note:
@@ -122,7 +122,7 @@ def _find_seam(replay: Replay, value: str, source: str) -> Seam:
 
 
 def _end_of(ends: Mapping[str, int], source: str) -> str:
-    """Spark SQL that gives the end of a row's source; null where the history does not have it."""
+    """Spark SQL for the end of a row's source; null if the history has no row of this source."""
     if not ends:
         return "CAST(NULL AS BIGINT)"
     if set(ends) == {_ONE}:

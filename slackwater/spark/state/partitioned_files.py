@@ -52,7 +52,7 @@ class PartFile:
 
 
 class FilesValues(TypedDict):
-    """What a journal keeps of a store of files: of each file its fields, and the number of the next write."""
+    """The journaled values of a store of files: of each file its fields, and the number of the next write."""
 
     files: list[tuple[str, int, int, int | None, int | None, int]]
     next: int

@@ -27,7 +27,7 @@ PAGE = "__page"
 
 
 class SortedCellsValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     cells: FilesValues
     at: tuple[int, int, int, int, int]

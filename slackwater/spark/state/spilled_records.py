@@ -51,7 +51,7 @@ _FEW_CHANGES = 200_000
 
 
 class SpilledValues(TypedDict):
-    """What a journal keeps of it."""
+    """The journaled values."""
 
     cells: FilesValues
     widths: list[tuple[int, int]]

@@ -46,7 +46,7 @@ _ONLY_ONE = 0
 
 
 class SpilledTotalsValues(TypedDict):
-    """What a journal keeps of them."""
+    """The journaled values."""
 
     files: FilesValues
     answered: int

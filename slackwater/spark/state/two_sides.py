@@ -20,7 +20,7 @@ _NAMES = ("left", "right")
 
 
 class SidesValues(TypedDict):
-    """What a journal keeps of the files of both sides."""
+    """The journaled values of the files of both sides."""
 
     sides: list[FilesValues]
 
