@@ -1,7 +1,8 @@
 """GROUPING SETS, CUBE and ROLLUP: an aggregate for each set, and the union of their results.
 
-Each set is a window aggregate of its own, so each closes by its own columns (D4): one that contains the source, by
-the heartbeats of the sources, the others by that of the stream. They share the work on a page (`SharedFold`).
+Each set is a window aggregate of its own, so each closes by its own columns (D4). A set that contains the source
+closes by the heartbeats of the sources, the others by that of the stream. All share the work on a page
+(`SharedFold`).
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from slackwater.plan.within_window import projection
 from slackwater.windows.kernel import Group
 from slackwater.windows.results import WINDOW_END, WINDOW_START
 
-#: Places of the groups of each set.
+#: Each set, as positions in the list of all groups.
 Sets = tuple[tuple[int, ...], ...]
-#: A row is folded into each set. 2^8 sets of a cube are more than anybody reads.
+#: The largest number of sets, because each row is folded into each set: a cube of eight columns.
 MOST_SETS = 256
 #: Stands for a call while columns outside of calls are replaced.
 _CALL = "__call{}"
 
 
 def cube(places: Sequence[Sequence[int]]) -> Sets:
-    """All sets of some of these, the whole first; each may be several groups, as in CUBE ((a, b), c).
+    """All subsets of these, the whole set first. An element may be several groups, as in CUBE ((a, b), c).
 
     >>> cube([[0], [1]])
     ((0, 1), (0,), (1,), ())
@@ -55,7 +56,7 @@ def rollup(places: Sequence[Sequence[int]]) -> Sets:
 
 
 def cross_product(parts: Sequence[Sets]) -> Sets:
-    """The sets of `GROUP BY a, ROLLUP (b, c)`: one of each part together.
+    """The sets of `GROUP BY a, ROLLUP (b, c)`: each combination of one set of each part.
 
     >>> cross_product([((0,),), ((1, 2), (1,), ())])
     ((0, 1, 2), (0, 1), (0,))
@@ -69,7 +70,7 @@ def cross_product(parts: Sequence[Sets]) -> Sets:
 
 def _check_many(sets: int) -> None:
     if sets > MOST_SETS:
-        raise QueryError(f"these are {sets} grouping sets; at most {MOST_SETS} can be: name those that you need")
+        raise QueryError(f"these are {sets} grouping sets, more than {MOST_SETS}; name the sets that you need")
 
 
 def _joined(places: Iterable[Sequence[int]]) -> tuple[int, ...]:

@@ -152,7 +152,7 @@ def test_started_without_hold_the_history_plays_in_the_background_and_a_new_quer
             assert isinstance(table, pl.DataFrame)
             assert sorted(table.select("window_start", "k", "n", "total").rows()) == recomputed(rows)
         other = s.stream("other", live(spark, tmp_path / "new"), time="t", disorder=sw.bounded("70 seconds"))
-        with pytest.raises(RunError, match="streams with a history, or streams without one"):
+        with pytest.raises(RunError, match="streams with a history and streams without one"):
             stream.union(other).window("1 minute").agg(n="count(*)").start()
 
 

@@ -1,7 +1,7 @@
-"""A stated error of results, and the shortest wait that keeps to it: feedback from late rows, as in S4's DRATIO.
+"""A bound on the error of results, and the shortest wait that keeps it: feedback from late rows, as in S4's DRATIO.
 
-`drop_ratio` bounds the share of lost rows. Here late rows say by how much each result would have been wrong at any
-wait, so the wait is computed (`window_results`). The results that were wrong already reduce what may follow.
+`drop_ratio` bounds the share of lost rows. Here late rows show how wrong each result would have been with any wait,
+and from that the wait is computed (`window_results`). If results were wrong, fewer later ones may be wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slackwater.progress.time import Span, TimeDomain
 
 @dataclass(frozen=True)
 class ResultError(DefaultTimeout):
-    """Results are within the relative error for a share of the windows; see `result_error`."""
+    """The policy that keeps a share of the windows within a relative error; see `result_error`."""
 
     error: float
     windows: float = 0.95
@@ -57,20 +57,20 @@ def result_error(
     timeout: str | timedelta | None = None,
     idle: Span | None = None,
 ) -> ResultError:
-    """The shortest wait with which final values are within `error` of what all rows would have given.
+    """Wait as briefly as possible so that final values are within `error` of the values that all rows would give.
 
-    It holds for counts, sums and averages, in a share of the windows; in a query with groups, in a share of the
-    results of all groups together. Other aggregates are not judged: a query that has no count, sum or average is
-    judged by the number of rows of its windows. The wait is learned from late rows: they say what each earlier
+    The bound holds for counts, sums and averages, in a share of the windows. In a query with groups, it holds for
+    this share of all results. The policy does not judge other aggregates. If a query has no count, sum or average,
+    it judges the number of rows of each window. It learns the wait from late rows: they show what each earlier
     window would have lacked with any wait.
 
-    At the start nothing is final before three windows have ended, and before the wait is at most 0.8 of the
-    stream's age. As in `drop_ratio`, a time far ahead of all others is believed only when other rows confirm it.
+    The first final answer comes when three windows have ended, and when the wait is at most 0.8 of the stream's
+    age. As in `drop_ratio`, a time far ahead of all others is believed only when other rows confirm it.
 
     Args:
         error: the relative error of a value: 0.01 or "1%".
-        windows: the share of windows in which values keep to it: 0.95 or "95%".
-        timeout: after so long a silence the stream is taken to have sent all (S1 section 3.4).
+        windows: the share of windows that must be within the error: 0.95 or "95%".
+        timeout: after a silence of this length, the stream counts as having sent all rows (S1 section 3.4).
         idle: time goes on with the clock while the stream is silent, at most so far behind it, as in `bounded`.
 
     >>> result_error("1%").describe()

@@ -16,19 +16,19 @@ from slackwater.progress.source_numbers import Ints
 from slackwater.progress.time import MIN_TICK
 from slackwater.progress.window_losses import WindowLosses
 
-#: The share of the allowed results that we plan to use.
+#: The share of the allowed wrong results that we plan to use; the rest is a reserve.
 PLANNED = 0.9
-#: Windows that must have ended before time begins to move.
+#: Windows that must have ended before the first heartbeat.
 FIRST = 3
-#: Time begins to move when the slack is at most this part of the observed time, as in `drop_ratio`.
+#: The first heartbeat comes when the slack is at most this share of the observed time, as in `drop_ratio`.
 BEGUN = 0.8
-#: Slacks: a window counts when it ended this many slacks ago. Before, late rows may still come.
+#: A window counts when it ended this number of slacks ago. Before that, late rows may still come.
 SETTLED = 2
-#: The newest results that are looked at by themselves, as a part of those kept: so a change is seen early.
+#: One in this number of results, the newest ones, is also judged alone, to see a change early.
 NEWEST = 8
-#: Pages whose reference is remembered until queries have reported them.
+#: Pages whose reference we remember until queries have reported them.
 PAGES = 1_000
-#: The name under which pages count when no query reports.
+#: The name of the query that stands for pages while no query reports.
 _PAGES = ""
 
 
@@ -43,7 +43,7 @@ class ResultErrorTracker(ReferenceTracker):
         self._time = CredibleTime()
         self._oldest: int | None = None
         self._met: dict[int, int | None] = {}
-        """By page: the reference that it met."""
+        """For each page, the reference before it arrived."""
         self._slack: int | None = None
         self._ahead = self._arrived = 0
         self._queries: dict[str, WindowResults] = {}
@@ -55,17 +55,17 @@ class ResultErrorTracker(ReferenceTracker):
 
     @property
     def ahead(self) -> int:
-        """How far clocks that are ahead carried the reference, with the last page."""
+        """How far clocks that are ahead moved the reference, with the last page."""
         return self._ahead
 
     def admit(self, page: int) -> None:
-        """Note the reference that the page meets."""
+        """Note the reference before the page arrives."""
         self._met[page] = self.reference
         if len(self._met) > PAGES:
             del self._met[min(self._met)]
 
     def hear(self, report: WindowLosses) -> None:
-        """Take what a page brings to the windows of a query."""
+        """Take a query's report on a page."""
         if self._queries.pop(_PAGES, None) is not None or report.query not in self._queries:
             self._queries.setdefault(report.query, WindowResults(self._error))
         self._queries[report.query].hear(report, self._met.get(report.page))
@@ -99,7 +99,7 @@ class ResultErrorTracker(ReferenceTracker):
             self._raise(max(time - self._slack - 1, MIN_TICK))
 
     def _count_page(self, lowest: int, rows: int, met: int | None) -> None:
-        """No query reports: the lowest time of each page stands for a window."""
+        """No query reports: count each page as a window that ends at its lowest time."""
         one = np.ones(1, np.int64)
         pages = self._queries.setdefault(_PAGES, WindowResults(self._error))
         pages.hear(WindowLosses(_PAGES, self._arrived, one * lowest, one * rows, 0), met)
@@ -134,7 +134,7 @@ class ResultErrorTracker(ReferenceTracker):
         return int(max(slack, _slack_of(newest, 2 * min(allowed, left))) * (1 + few))
 
     def state(self) -> dict[str, object]:
-        """What has been seen, and the results of each query."""
+        """The reference and the slack, and the results of each query."""
         return {**super().state(), **state_of_each("queries", self._queries)}
 
     def restore(self, state: dict[str, object]) -> None:
@@ -143,7 +143,7 @@ class ResultErrorTracker(ReferenceTracker):
         self._queries = restore_each("queries", state, lambda name: WindowResults(self._error))
 
     def metrics(self) -> Figures:
-        """Shares of results outside of the bound (of the query that has most), and the slack."""
+        """The shares of results outside of the bound, of the query with the largest share; and the slack."""
         counts = [query.broken() for query in self._queries.values()]
         return {
             "outside": max((outside / max(1, results) for results, outside, _, _ in counts), default=0.0),
@@ -157,6 +157,6 @@ class ResultErrorTracker(ReferenceTracker):
 
 
 def _slack_of(needed: Ints, share: float) -> int:
-    """The least slack with which at most this share of the results to come is expected to need more."""
+    """The shortest slack that is enough for all later results except this share."""
     may_exceed = max(0, int(share * (len(needed) + 1)) - 1) if share > 0 else 0
     return int(np.partition(needed, len(needed) - 1 - may_exceed)[len(needed) - 1 - may_exceed])

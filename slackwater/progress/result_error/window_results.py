@@ -1,7 +1,8 @@
 """The results of the last windows of one query, and the slack that each of them needed.
 
-Rows come late by different amounts. So for each window and group we keep what came in time at each slack. The slack
-that a result needs is the smallest with which all its values are within the bound, and stay so at every longer one.
+Rows come late by different amounts. So for each window and group we keep the counts and sums that were in time at
+each slack. A result needs the smallest slack at which all its values are within the bound, and stay within it at
+every longer slack.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from slackwater.progress.restorable import Restorable
 from slackwater.progress.source_numbers import Floats, Ints
 from slackwater.progress.window_losses import WindowLosses
 
-#: Windows whose results are kept: 5 % of them are ten, enough to see a share to some 2 %.
+#: Windows whose results are kept: 5 % of them are ten, enough to know a share to about 2 %.
 WINDOWS = 200
-#: Entries kept: with more, only some of the groups are followed. 20,000 take some 3 ms a page.
+#: Entries kept. If there are more, only some groups are followed. 20,000 entries take some 3 ms a page.
 ENTRIES = 20_000
-#: Steps of a needed slack for each doubling: it is rounded up by at most 2 %.
+#: Steps for each doubling of a slack: slacks are rounded up by at most 2 %.
 STEPS = 32
-#: Relative error that is only rounding.
+#: A relative error up to this is only rounding.
 _ROUNDING = 1e-9
 
 
 class WindowResults(Restorable):
-    """What came for each window and group, by how late it came; entries in the order of window, group and slack."""
+    """Counts and sums of each window and group, by how late they came; sorted by window, group and slack."""
 
     STATE = (
         "ticks",
@@ -42,23 +43,23 @@ class WindowResults(Restorable):
     def __init__(self, error: float) -> None:
         self._error = error
         self.ticks: Ints = np.zeros(0, np.int64)
-        """By entry: the last tick of its window."""
+        """The last tick of the window of each entry."""
         self.groups: Ints = np.zeros(0, np.int64)
         self.needs: Ints = np.zeros(0, np.int64)
-        """The least slack that keeps what the entry holds."""
+        """The smallest slack with which the entry is in time."""
         self._numbers: Floats = np.zeros(0)
-        """Counts and sums of each entry, line by line."""
+        """Counts and sums, entry by entry."""
         self._values: list[list[int]] = []
         self._halvings = 0
-        """How often the groups that are followed have been halved."""
+        """How often the set of followed groups has been halved."""
         self._ended: Ints = np.zeros(0, np.int64)
-        """Windows that have been closed, and the slack that each of them had."""
+        """The closed windows, and in `_slacks` the slack with which each was closed."""
         self._slacks: Ints = np.zeros(0, np.int64)
         self.all_results = self.all_broken = 0
-        """Of windows that are kept no more."""
+        """Results, and results outside of the bound, of windows that are no longer kept."""
 
     def hear(self, report: WindowLosses, met: int | None) -> None:
-        """Take what a page brings; `met` is the reference that it met, None for the first pages."""
+        """Take a report on a page. `met` is the reference before the page arrived; None for the first pages."""
         parts = report.parts()
         if not len(parts.last_ticks):
             return
@@ -92,7 +93,7 @@ class WindowResults(Restorable):
             self.ticks, self.groups, self.needs = self.ticks[left], self.groups[left], self.needs[left]
 
     def _unite(self) -> None:
-        """Sort the entries, and add up those of one window, group and slack."""
+        """Sort the entries, and add up entries of the same window, group and slack."""
         order = np.lexsort((self.needs, self.groups, self.ticks))
         columns = self.ticks[order], self.groups[order], self.needs[order]
         first = np.flatnonzero(np.append(True, np.any([column[1:] != column[:-1] for column in columns], axis=0)))
@@ -100,7 +101,7 @@ class WindowResults(Restorable):
         self.ticks, self.groups, self.needs = (column[first] for column in columns)
 
     def _leave(self, since: int) -> None:
-        """Forget the windows before this one; how their results were is counted."""
+        """Forget the windows before this tick, and add their results to the counts."""
         ticks, needed = self.needed()
         broken = self._broken(ticks, needed)
         gone = (ticks < since) & (broken >= 0)
@@ -111,17 +112,17 @@ class WindowResults(Restorable):
         self._ended, self._slacks = self._ended[kept], self._slacks[kept]
 
     def close(self, heartbeat: int, reference: int) -> None:
-        """Note the slack with which windows have been closed."""
+        """Note the slack of windows that this heartbeat has closed."""
         new = np.setdiff1d(self.ticks[self.ticks <= heartbeat], self._ended)
         self._ended = np.append(self._ended, new)
         self._slacks = np.append(self._slacks, reference - new - 1)
 
     def shift(self, ahead: int) -> None:
-        """Clocks that are ahead have carried the reference away from all other rows: these count as later."""
+        """Clocks that are ahead have moved the reference: all other rows now count as later by this amount."""
         self.needs, self._slacks = self.needs + ahead, self._slacks + ahead
 
     def needed(self) -> tuple[Ints, Ints]:
-        """Of each result: the last tick of its window, and the slack that it needed as far as is known."""
+        """For each result, the last tick of its window, and the slack that it has needed so far."""
         if not len(self.ticks):
             return self.ticks, self.needs
         new = (self.ticks[1:] != self.ticks[:-1]) | (self.groups[1:] != self.groups[:-1])
@@ -139,7 +140,7 @@ class WindowResults(Restorable):
         return self.ticks[first], np.maximum.reduceat(np.where(outside, self.needs, 0), first)
 
     def _broken(self, ticks: Ints, needed: Ints) -> Ints:
-        """Of each result: 1 if its window was closed too early, 0 if not, -1 if it is open."""
+        """For each result: 1 if its window was closed too early, 0 if not, -1 if it is open."""
         if not len(self._ended):
             return np.full(len(ticks), -1)
         order = self._ended.argsort()
@@ -148,7 +149,7 @@ class WindowResults(Restorable):
         return np.where(self._ended[mine] == ticks, (needed > self._slacks[mine]).astype(np.int64), -1)
 
     def broken(self) -> tuple[int, int, int, int]:
-        """Closed results that are kept, those of them outside of the bound, and the same of all."""
+        """The number of kept results, and of those outside of the bound; then the same two of all results."""
         broken = self._broken(*self.needed())
         results, outside = int((broken >= 0).sum()), int((broken == 1).sum())
         return results, outside, results + self.all_results, outside + self.all_broken

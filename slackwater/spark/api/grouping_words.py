@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupedBy:
-    """The part of a window that groups it."""
+    """The methods of a window that group its rows."""
 
     if TYPE_CHECKING:
         session: Session
@@ -44,20 +44,20 @@ class GroupedBy:
 
     @called()
     def rollup(self, *columns: str | Column, **named: str | Column) -> Self:
-        """The window by all these columns, by all but the last, and so on to one total; as `group_by` otherwise.
+        """Group by all these columns, by all but the last one, and so on down to one total; see `group_by`.
 
-        Columns that do not count in a result are NULL there. `agg(level="grouping_id()")` tells which these are.
+        In a subtotal, the columns that it sums over are NULL. `agg(level="grouping_id()")` says which these are.
         """
         return self._sets(rollup, "rollup", columns, named)
 
     @called()
     def cube(self, *columns: str | Column, **named: str | Column) -> Self:
-        """The window by all combinations of these columns, down to one total; see `rollup`."""
+        """Group by all combinations of these columns, down to one total; see `rollup`."""
         return self._sets(cube, "cube", columns, named)
 
     @called()
     def grouping_sets(self, sets: Sequence[Sequence[str]], *columns: str | Column, **named: str | Column) -> Self:
-        """The window by each of some sets of these columns; `groupingSets` too. See `rollup`.
+        """Group by each of these sets of columns; see `rollup`. `groupingSets` is the same method.
 
         `window("1 hour").grouping_sets([["a", "b"], ["a"], []], "a", "b").agg(n="count(*)")`
         """
@@ -74,13 +74,13 @@ class GroupedBy:
 
     def _sets(
         self,
-        made: Callable[[Sequence[Sequence[int]]], Sets],
+        sets_of: Callable[[Sequence[Sequence[int]]], Sets],
         what: str,
         columns: tuple[str | Column, ...],
         named: dict[str, str | Column],
     ) -> Self:
         before, pairs = self._logical.groups, pairs_of(what, columns, named)
-        own = made([(n,) for n in range(len(pairs))])
+        own = sets_of([(n,) for n in range(len(pairs))])
         sets = tuple(tuple(n + len(before) for n in places) for places in own)
         first = self._logical.sets or (tuple(range(len(before))),)
         return self._grouped(replace(self._logical, groups=(*before, *pairs), sets=cross_product([first, sets])))

@@ -100,8 +100,8 @@ def check_kind(kinds: Iterable[Reads]) -> Reads:
         return found.pop()
     if Reads.HISTORY in found:
         raise RunError(
-            "a query reads streams with a history, or streams without one, not both: a history has a clock of its "
-            "own; declare the others with history=, too"
+            "a query cannot read streams with a history and streams without one: a history has a clock of its own; "
+            "declare the others with history=, too"
         )
     raise RunError(
         "a query reads replays or live streams, not both: a replay has a clock of its own; "

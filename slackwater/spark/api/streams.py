@@ -83,9 +83,9 @@ class DeclaresStreams:
             arrival: of a replay, or of a history: the column that says when each row came.
             history: of a live stream: a static DataFrame with the same columns, whose rows come first. It is
                 replayed in the order of `arrival`, as fast as it can be; then `df` is read where the history ends.
-            seam: the column that says where: a row of `df` is left out if its value is at most the largest one that
-                the history has for its source. It must grow with every row of a source, as an offset does. Left
-                out, it is `arrival`.
+            seam: the column that says where the history ends; `arrival` if left out. A row of `df` is left out if
+                its value is at most the largest one that the history has for its source. So the value must grow
+                with every row of a source, as an offset does.
             page: of a replay: how much arrival time comes at once, as a micro-batch.
             trigger: of a live stream: how often it is read, as in "5 seconds".
             ahead: how far ahead of the clock the time of a row is believed, as in "5 minutes"; "never" to believe
@@ -97,9 +97,9 @@ class DeclaresStreams:
                 all open windows. If there is a column `at` (other than the time or arrival column), it asks for
                 the windows that contain it. A column `where` restricts it to groups, a column `query` to one
                 query. In a replay a prod comes after the pages that have arrived by the end of its own.
-            prods: a condition: the rows that meet it are no rows of the stream, and move no time. Each asks all
-                queries of the stream for early answers of the windows that end by its time, or of all open windows
-                if it has none. It stays behind the rows of its own micro-batch and before those of the next.
+            prods: a condition. Rows that meet it are prods: they do not count as rows, and do not move the
+                heartbeat. Each asks all queries of the stream for early answers of the windows that end by its
+                time; of all open windows if it has no time. The answer has the rows up to its own micro-batch.
         """
         how = StreamOptions(time, source, disorder, arrival, page, trigger, role, ahead, history, seam, prods)
         return declare_stream(cast("Session", self), name, df, how)
@@ -125,9 +125,9 @@ class DeclaresStreams:
         """A stream of the messages of a topic of Kafka.
 
         Its columns are the fields of the messages, and `kafka_partition`, `kafka_offset`, `kafka_key`,
-        `kafka_timestamp` and `kafka_topic`. The partitions are its sources: a bound holds for each of them, and a
-        partition that has been read to its end holds no other back. A message that cannot be read counts as one
-        without a time.
+        `kafka_timestamp` and `kafka_topic`. The partitions are its sources. A bound counts from the newest message
+        written to any of them, and a partition that has been read to its end does not hold the others back. A
+        message that cannot be decoded counts as a row without a time.
 
         Args:
             name: the stream's name, for SQL and for the journal.
@@ -138,7 +138,7 @@ class DeclaresStreams:
             time: as in `stream`, from these columns.
             disorder: as in `stream`.
             source: a column that says who sent a message, instead of the partition. Then `sw.bounded` counts from
-                the newest message of the whole stream, whatever partition has been read how far.
+                the newest message that was read, from any partition.
             format: "json", "avro", or "columns" for Kafka's own columns, of which `value` is bytes.
             start: where reading begins when there is no journal yet: "earliest" or "latest", or offsets as Spark
                 takes them.

@@ -145,14 +145,14 @@ class CutIntoWindows:
 
     @called()
     def totals(self, *, forget: Span | None = None) -> Windowed:
-        """No window: totals since the beginning; `agg` is next, and `start(early=sw.early(every=…))`.
+        """Totals since the beginning, without a window. Go on with `agg`, and `start(early=sw.early(every=…))`.
 
-        `totals().group_by("user").agg(n="count(*)")` answers as often as `every` says, and when the input ends: one
-        row for each group that has changed since the last answer. Its `kind` is "early", for more may always come,
-        and its `window_start` and `window_end` are NULL. No row is late.
+        `totals().group_by("user").agg(n="count(*)")` answers as often as `every` says, and when the input ends. An
+        answer has one row for each group that has changed since the last answer. Its `kind` is "early", because
+        more rows may always come, and its `window_start` and `window_end` are NULL. No row is late.
 
         Args:
-            forget: for how long after its last row a group is known, as in "1 day"; without this, for good. A group
-                that comes back later begins anew.
+            forget: for how long after its last row a group is kept, as in "1 day"; without it, for ever. If the
+                group comes back later, it starts at zero.
         """
         return self._windowed(L.Window(L.UNBOUNDED, forget=forget))

@@ -1,4 +1,4 @@
-"""Totals of more groups than the driver may hold: partials stay Parquet files, Spark merges them for an answer.
+"""Totals of more groups than the driver can hold: partials are Parquet files, and Spark merges them for an answer.
 
 Each page is a piece. The pieces since the last answer say which groups have changed. Pieces that are answered are
 made one, level by level, so that an answer reads few files.
@@ -39,10 +39,10 @@ from slackwater.windows.totals import last_of
 if TYPE_CHECKING:
     from slackwater.spark.backend.pages import SparkPages
 
-#: This number of answered pieces of a level become one.
+#: This number of answered pieces of a level are merged.
 _MANY = 8
 _ONLY_ONE = 0
-"""The folder of merged pieces: there is no pane to tell apart."""
+"""The pane of all merged pieces: totals have no panes to keep apart."""
 
 
 class SpilledTotalsValues(TypedDict):
@@ -139,7 +139,7 @@ class SpilledTotals:
         return found.drop(WINDOW_START, WINDOW_END, KIND, EMITTED_AT, COMPLETENESS)
 
     def forget(self, closed: Closed, length: int) -> None:
-        """Where a group is due, one Spark job writes all others anew."""
+        """If a group is to be forgotten, one Spark job writes all other groups again."""
         files, highest = self._files.files, closed.highest_closed()
         if not files or highest is None:
             return
@@ -155,7 +155,7 @@ class SpilledTotals:
         self._backend.spent(time.perf_counter() - started)
 
     def _closed(self, last: DataFrame, closed: Closed) -> DataFrame:
-        """With the heartbeat of each group."""
+        """These groups with the heartbeat of each."""
         rest = F.lit(closed.emitted_through).cast("bigint")
         if closed.named is None:
             return last.withColumn(CLOSED, rest)
@@ -165,7 +165,7 @@ class SpilledTotals:
         return joined.withColumn(CLOSED, F.coalesce(F.col(CLOSED), rest))
 
     def _merge_pieces(self) -> None:
-        """Make many answered pieces of a level one of the next."""
+        """Merge answered pieces of a level into one of the next level, if there are many."""
         level = 0
         while True:
             same = [file for file in self._files.files if file.level == level]
@@ -190,14 +190,14 @@ class SpilledTotals:
         return reader.schema(self._columns).parquet(*self._files.addresses(files))
 
     def _kept_as(self, column: StructField) -> DataType:
-        """The type of a column in files: sums of sums of decimals grow, so they have all the digits there are."""
+        """The type of a column in files. Decimals have the largest precision, because sums of sums grow."""
         if column.name == PANE:
             return LongType()  # Spark guesses a type from the names of folders
         kind, partial = column.dataType, column.name not in self._kernel.panes.keys
         return DecimalType(38, kind.scale) if partial and isinstance(kind, DecimalType) else kind
 
     def state(self, whole: bool) -> State:
-        """Which files there are."""
+        """The list of files."""
         return State(SpilledTotalsValues(files=self._files.state(), answered=self._answered), whole=whole)
 
     def restore(self, states: Sequence[State]) -> None:
@@ -212,12 +212,12 @@ class SpilledTotals:
 
     @property
     def bytes(self) -> int:
-        """Next to nothing in the driver."""
+        """Zero: the driver has only names of files."""
         return 0
 
     @property
     def size(self) -> dict[str, int]:
-        """Bytes on the file system; how many groups that is, the driver does not know."""
+        """Bytes on the file system. The driver does not know the number of groups."""
         return {"state_bytes": 0, "spilled_bytes": self._files.bytes}
 
 
