@@ -73,6 +73,8 @@ class Source(Unary):
         self._away, self._seen, self._quiet_since = 0, MIN_TICK, MIN_TICK
         """When the last row came, by that clock; before the first row, when the stream began to be read."""
         self._highest: int | None = None
+        self._unsaid = True
+        """Whether it may have learned something that it has not said: for a commit, or before a restart."""
         self._lateness, self._log = LatenessHistogram(), ReadLog()
 
     def follow(
@@ -189,9 +191,8 @@ class Source(Unary):
     def due(self, now: int, wanted: Wanted) -> bool:
         """Whether a page has been worked on, or the clock has reached what a policy or a demand waits for."""
         heard, wakes = self._hear_bound(now), (self.wake_at(), self.wake_for(wanted))
-        if heard or any(t is not None and t <= now for t in wakes):
-            return True
-        return any(self.pages.arrival(p) is not None for p in self._under_way)
+        in_time = heard or any(t is not None and t <= now for t in wakes)
+        return in_time or any(self.pages.arrival(p) is not None for p in self._under_way)
 
     @property
     def watches_clock(self) -> bool:
@@ -202,7 +203,8 @@ class Source(Unary):
         """Say what pages have taught, whether somebody waits for it or not."""
         self._begin(now)
         self._hear_bound(now)
-        if self._learn():
+        self._learn()
+        if self._unsaid:
             self._say(emit)
 
     def enable(self, now: int, emit: Emit, wanted: Wanted) -> None:
@@ -281,16 +283,14 @@ class Source(Unary):
 
     def wake_for(self, wanted: Wanted) -> int | None:
         """When the clock alone brings a policy's heartbeat as far as it is wanted."""
-        ports = self._ports.values()
-        times = [t + p.away(self._away) for p in ports if (t := p.reaches(wanted)) is not None]
+        times = [t + p.away(self._away) for p in self._ports.values() if (t := p.reaches(wanted)) is not None]
         return min(times, default=None)
 
-    def _learn(self) -> bool:
-        """Learn from pages that have been worked on; whether there were some."""
+    def _learn(self) -> None:
+        """Learn from pages that have been worked on."""
         waiting, before = [], len(self._under_way)
         for page in self._under_way:
-            arrival = self.pages.arrival(page)
-            if arrival is None:
+            if (arrival := self.pages.arrival(page)) is None:
                 waiting.append(page)
                 continue
             if self._signals is not None:
@@ -307,8 +307,7 @@ class Source(Unary):
                     policy_port.tracker.arrive(replace(arrival, at=arrival.at - away) if away else arrival)
         if before and not waiting:
             self._log.learn(self._under_way[-1].number, self._highest)
-        self._under_way = waiting
-        return len(waiting) < before
+        self._under_way, self._unsaid = waiting, self._unsaid or len(waiting) < before
 
     def _count(self, page: Page, arrival: Arrival) -> None:
         self._rows += arrival.rows
@@ -321,6 +320,7 @@ class Source(Unary):
             self._highest = arrival.highest
 
     def _say(self, emit: Emit) -> None:
+        self._unsaid = False
         for port, policy_port in self._ports.items():
             emit(policy_port.now(), port)
 
@@ -365,8 +365,8 @@ class Source(Unary):
         self._announced, self._pages, self._rows, self._missing, self._behind = values["counts"]
         self._guard.restore(values["guard"])
         self._away, self._seen, self._quiet_since = values["clock"]
-        self._highest, self._waiting = values["highest"], list(values["waiting"])
-        self._to_come_back = set(values["under_way"])
+        self._highest = values["highest"]
+        self._waiting, self._to_come_back = list(values["waiting"]), set(values["under_way"])
         self._lateness.restore(values["lateness"])
         self._log.learn(values.get("read"), self._highest)
         self._heard = [(Label.from_json(label), Arrival.load(saved)) for label, saved in values["heard"]]

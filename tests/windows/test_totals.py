@@ -151,6 +151,23 @@ def test_totals_are_those_of_a_recomputation(
         check(sink.rows[looked:], oracle.answer(lambda _: NEVER), groups)
 
 
+@pytest.mark.parametrize("runs", [1, 2, 3, 64])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_commit_between_two_runs_delays_no_forgetting(runs: int, restart: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+
+        def begin() -> Script:
+            journal = FileJournal(fs.LocalFileSystem(), folder, sync=False)
+            return Script(plan(forget=20), journal, sink, commit_every=runs)
+
+        sink = ListSink()
+        script = begin().page(frame([[60, "a", 1, 1.0, 1, "p"]])).page(frame([[115, "b", 1, 1.0, 1, "p"]]))
+        script = begin() if restart else script
+        script.prod()
+        script.page(frame([[116, "a", 1, 1.0, 1, "p"]])).prod()
+    assert [(row["g"], row["n"]) for row in sink.rows] == [("a", 1), ("b", 1), ("a", 1)]
+
+
 @settings(max_examples=40)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["a", "b"]), st.booleans()), max_size=25),
