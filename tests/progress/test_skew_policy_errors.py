@@ -21,6 +21,12 @@ NEVER = 10_000
 @pytest.mark.parametrize(
     ("write", "says"),
     [
+        (lambda: sw.sensors(0, ties=""), "ties='': write ties=True or ties=False"),  # type: ignore[arg-type]
+        (lambda: sw.sensors(0, ties=2), "ties=2: write ties=True or ties=False"),  # type: ignore[arg-type]
+        (
+            lambda: sw.sensors(0, timeout="1 second", indirect=None),  # type: ignore[arg-type]
+            "indirect=None: write indirect=True or indirect=False",
+        ),
         (lambda: sw.skew({("a", "b"): (-1, 5)}), r"t of the skew bound \('a', 'b'\) is -1, which is negative"),
         (
             lambda: sw.skew({("a", "b"): (0, "-5 seconds")}),

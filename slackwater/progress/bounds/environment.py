@@ -25,6 +25,7 @@ from slackwater.progress.bounds.user_settings import (
     show_groups,
     show_wall,
     wall,
+    yes_or_no,
 )
 from slackwater.progress.disorder import Disorder
 from slackwater.progress.silence import DEFAULT_TIMEOUT, NEVER, DefaultTimeout, show_timeout
@@ -126,7 +127,7 @@ def read_environment(
         "latency": read(latency, wall, "latency"),
         "timeout": NEVER if timeout == "never" else None if timeout is None else wall(timeout, "timeout", least=1),
         "unit": None if unit is None else wall(unit, "unit", least=1),
-        "indirect": indirect,
+        "indirect": yes_or_no(indirect, "indirect"),
         "groups": read_groups(groups),
         "ordered": read_ordered(ordered, groups),
         "idle": idle,

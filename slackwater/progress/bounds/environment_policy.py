@@ -28,6 +28,7 @@ from slackwater.progress.bounds.user_settings import (
     spread,
     ticks,
     wall,
+    yes_or_no,
 )
 from slackwater.progress.disorder import Tracker
 from slackwater.progress.idle import read_idle, with_idle
@@ -121,7 +122,7 @@ def sensors(
     return Sensors(
         read(deviation, length, "deviation"),
         None if rate is None else read(rate, _rate, "rate"),
-        ties,
+        yes_or_no(ties, "ties"),
         **read_environment(latency, timeout, unit, groups, ordered, indirect, read_idle("sensors", idle)),
     )
 

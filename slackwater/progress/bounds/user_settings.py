@@ -155,6 +155,17 @@ def read_groups(groups: int | Mapping[str, Iterable[str]] | None) -> Groups | No
     return whole(groups, "groups", least=1)
 
 
+def yes_or_no(value: object, what: str) -> bool:
+    """A setting that is on or off.
+
+    >>> yes_or_no(True, "ties")
+    True
+    """
+    if not isinstance(value, bool):
+        raise QueryError(f"{what}={value!r}: write {what}=True or {what}=False")
+    return value
+
+
 def read_ordered(ordered: object, groups: object) -> bool:
     """Whether the network keeps the order of each source (S1 section 2)."""
     if not isinstance(ordered, bool):
