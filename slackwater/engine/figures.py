@@ -21,7 +21,7 @@ class ShownFigures(TypedDict):
     queued_bytes: int
     """Their bytes."""
     waiting_for_time: int
-    """Rows that it has taken, and that wait in it until time has passed them."""
+    """Rows that wait inside the operator until the heartbeat has passed them."""
     held: int
     """Pages that wait until the heartbeat reaches their rows."""
     idle_waiting: float | None

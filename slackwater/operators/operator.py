@@ -168,7 +168,7 @@ class Operator(ABC):
 
     @property
     def waiting_for_time(self) -> int:
-        """Rows that it has taken, and that only the passing of time lets out; S2 counts them in its queue."""
+        """The number of rows inside the operator that wait for the heartbeat; S2 counts them in its queue."""
         return 0
 
     def next_useful_time(self, tick: int) -> int | None:
@@ -242,7 +242,7 @@ class Operator(ABC):
         return None
 
     def open_rows(self) -> pa.Table | None:
-        """What its open windows have, as results; None: it has no windows that end by time."""
+        """The results that the open windows would have now; None: the operator has no windows that end by time."""
         return None
 
     @property

@@ -194,8 +194,8 @@ def prodded_windows(plan: PlanNode, what: str) -> list[AggregateNode]:
         raise QueryError(f"{what}: rows of a query without windows are never early; give it a window")
     if plan.gives_pairs and KIND in (name.lower() for name in plan.schema.names):
         raise QueryError(
-            f"{what}: early rows of a join have a column {KIND!r}, which says so; give the column of that name "
-            "another one"
+            f"{what}: early rows of a join have a column {KIND!r} of their own; give your column {KIND!r} another "
+            "name"
         )
     return tops
 
@@ -205,7 +205,7 @@ def check_asked(plan: PlanNode, asked: ProdRow, backend: Backend, what: str) -> 
     tops = prodded_windows(plan, what)
     if plan.gives_pairs and (asked.where is not None or asked.at is not None):
         raise QueryError(
-            f"{what}: a query that ends with a join of results is asked for all open windows, or for those that "
+            f"{what}: a query that ends with a join of results answers for all open windows, or for those that "
             "end by a time; leave where= and at= out, or write until="
         )
     if asked.where is not None:

@@ -1,4 +1,4 @@
-"""Reads what rows of a page tell the engine: punctuations that say more than a time (S5 section 2.1), and prods.
+"""Reads the signals in a page: punctuations that are patterns (S5 section 2.1), and prods.
 
 A job for each page with such punctuations, and for each page of a stream whose rows may be prods.
 """
@@ -26,7 +26,7 @@ UNTIL = "__until"
 
 
 class SignalReader:
-    """Knows the columns of a stream's punctuations and prods."""
+    """Reads the columns of a stream's punctuations and prods."""
 
     def __init__(self, punctuation: str | None, columns: Columns) -> None:
         sql = dict(columns)
@@ -35,15 +35,15 @@ class SignalReader:
         self._punctuation = punctuation if sql else None
         self._groups = tuple(Group(name, text) for name, text in ((UNTIL, punctuation or ""), *sql.items()))
         self._prods: dict[int, int] = {}
-        """How many prods each page has that is under way: these rows do not count."""
+        """The number of prods in each page under way: these rows do not count."""
 
     @staticmethod
     def of(punctuation: str | None, columns: Columns) -> SignalReader | None:
-        """None for a stream whose rows tell a punctuation at the most."""
+        """The reader of a stream; None if the stream has no prods, and no punctuations but plain times."""
         return SignalReader(punctuation, columns) if columns else None
 
     def prods(self, pages: Pages, page: Page) -> list[Prod]:
-        """The prods that ride in a page, equal ones once; they go behind it. None if there are too many."""
+        """The prods in a page, without duplicates; they follow the page. An empty list if there are too many."""
         if self._prod is None:
             return []
         rows = _rows(pages, page, self._prod, (Group(UNTIL, self._until),))
@@ -51,7 +51,7 @@ class SignalReader:
         return [Prod(until) for until in rows[UNTIL].cast(pl.Int64).unique(maintain_order=True)]
 
     def read(self, pages: Pages, page: Page, arrival: Arrival) -> Arrival:
-        """The arrival without prods, and with what the page's punctuations say, equal ones once."""
+        """The arrival without the rows that are prods, and with the patterns of the page, without duplicates."""
         asked = self._prods.pop(page.number, 0)
         arrival = replace(arrival, rows=arrival.rows - asked, missing=arrival.missing - asked)
         if self._punctuation is None or arrival.punctuation is None:
@@ -64,7 +64,7 @@ class SignalReader:
 
 
 def _rows(pages: Pages, page: Page, condition: str, groups: tuple[Group, ...]) -> pl.DataFrame:
-    """These columns of the rows that meet a condition; none if there are too many."""
+    """These columns of the rows that meet a condition; an empty frame if there are too many rows."""
     try:
         return pages.rows_of(page.with_step(Where(condition)), RollingKernel(RollingSpec(rows=1), groups, ()))
     except PartialsTooLarge as error:

@@ -9,35 +9,35 @@ from slackwater.plan.nodes import StepNode, StreamNode
 from slackwater.plan.step import Columns
 from slackwater.plan.steps import Where
 
-#: The names of `StreamNode.signals`: where a punctuation's stretch of time begins, the values of its attributes,
+#: Columns of `StreamNode.signals`: the begin of a punctuation's stretch of time, and the values of its attributes.
 SINCE, VALUE = "__since", "__value"
-#: whether a row is a prod, and the time by which the windows end that it asks for.
+#: Columns of `StreamNode.signals`: whether a row is a prod, and the time by which the windows that it asks for end.
 PROD, PROD_UNTIL = "__prod", "__prod_until"
 
 
 def pattern_columns(since: str | None, attributes: Sequence[str]) -> Columns:
-    """The columns as `StreamNode.signals` has them; values as text, as groups are compared with them."""
+    """The columns of `StreamNode.signals` for patterns. Values are text, because groups are compared as text."""
     begins = () if since is None else ((SINCE, since),)
     return (*begins, *((f"{VALUE}{n}", f"CAST({sql} AS STRING)") for n, sql in enumerate(attributes)))
 
 
 def read_condition(written: str | None) -> str | None:
-    """When a row is a prod, as Spark SQL that is never null."""
+    """The condition for a prod, as Spark SQL that is never null."""
     return None if written is None else f"coalesce(({written}), false)"
 
 
 def prod_columns(condition: str | None, ticks: str) -> Columns:
-    """The same for rows that are prods."""
+    """The columns of `StreamNode.signals` for prods."""
     return () if condition is None else ((PROD, condition), (PROD_UNTIL, ticks))
 
 
 def time_of_rows(condition: str | None, ticks: str) -> str:
-    """The time of rows that are no prods: these move no time."""
+    """Spark SQL of a row's time: null for prods, because they do not move the heartbeat."""
     return ticks if condition is None else f"CASE WHEN {condition} THEN NULL ELSE {ticks} END"
 
 
 def prod_condition(stream: StreamNode) -> str | None:
-    """When a row is a prod; None if no row is."""
+    """The condition under which a row is a prod; None if no row can be one."""
     return next((sql for name, sql in stream.signals if name == PROD), None)
 
 

@@ -1,14 +1,14 @@
-"""Words of other systems' SQL that have no place here, each with what to write instead."""
+"""Clauses of other systems' SQL that are refused here, each with what to write instead."""
 
 from __future__ import annotations
 
 from slackwater.sql.cursor import Cursor
 
-_LIMIT = "write LIMIT 3, behind ORDER BY over the results of a window"
-#: Clauses behind a relation or at the end of a query, by their first words.
+_LIMIT = "write LIMIT 3, after ORDER BY over the results of a window"
+#: Clauses after a relation or at the end of a query, by their first words.
 CLAUSES: dict[tuple[str, ...], str] = {
-    ("SORT BY",): "a stream has no end, so it cannot be sorted; sort what the sink has got",
-    ("MATCH_RECOGNIZE",): "patterns of rows are not there; join the stream with itself, or search in the sink",
+    ("SORT BY",): "a stream has no end, so it cannot be sorted; sort the rows in the sink",
+    ("MATCH_RECOGNIZE",): "patterns of rows are not supported; join the stream with itself, or search in the sink",
     ("PIVOT",): "write an aggregate for each column, as in sum(x) FILTER (WHERE k = 'a') AS a",
     ("UNPIVOT",): "write LATERAL VIEW stack(2, 'a', a, 'b', b) t AS name, value",
     ("TABLESAMPLE",): "write WHERE pmod(hash(id), 10) = 0 for a tenth of the rows",
@@ -17,7 +17,7 @@ CLAUSES: dict[tuple[str, ...], str] = {
     ("OFFSET",): "write QUALIFY row_number() OVER (PARTITION BY window_start ORDER BY n) BETWEEN 3 AND 5",
     ("WITH", "TOTALS"): "write GROUP BY GROUPING SETS ((a), ()), or ROLLUP (a)",
     ("WITHIN",): (
-        "write how far rows may be apart into ON, as in ON x.k = y.k AND y.t BETWEEN x.t - INTERVAL 1 HOUR AND "
+        "write into ON how far apart rows may be, as in ON x.k = y.k AND y.t BETWEEN x.t - INTERVAL 1 HOUR AND "
         "x.t + INTERVAL 1 HOUR"
     ),
     ("PARTITION BY",): "each group has its own results anyway; write GROUP BY",

@@ -140,7 +140,7 @@ class Metrics(StreamMetrics, total=False):
     archived_files: int
     """Files with partial aggregates of closed windows, and with the commits of their answers."""
     archived_bytes: int
-    """Their size, as it is in memory."""
+    """Size of these files in bytes, as tables in memory."""
     accuracy: dict[str, AccuracyMetrics]
     """How good early answers have been, by aggregate; after the first early answer."""
     prods: int
@@ -194,7 +194,7 @@ class Metrics(StreamMetrics, total=False):
     queued_bytes: int
     """Their bytes; files of a source that are only noted count as what they take where they are."""
     waiting_for_time: int
-    """Rows that operators have taken, and that wait in them until time has passed them."""
+    """Rows that wait inside operators until the heartbeat has passed them."""
     memory_bytes: int
     """Bytes of waiting pages that the session holds in Spark's memory (`Session(memory=…)`)."""
     spool_bytes: int
