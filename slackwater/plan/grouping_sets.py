@@ -70,9 +70,7 @@ def cross_product(parts: Sequence[Sets]) -> Sets:
 
 def _check_many(sets: int) -> None:
     if sets > MOST_SETS:
-        raise QueryError(
-            f"these are {sets} grouping sets, at most {MOST_SETS} are allowed; name those you need"
-        )
+        raise QueryError(f"these are {sets} grouping sets, at most {MOST_SETS} are allowed; name those you need")
 
 
 def _joined(places: Iterable[Sequence[int]]) -> tuple[int, ...]:
