@@ -1,4 +1,4 @@
-"""Reading Kafka: rows a second, processor time and latency, beside native streaming from the same broker.
+"""Reading Kafka: rows a second, processor time and latency, for Slackwater and for native streaming.
 
 Small JSON messages in 4 partitions, RANGE 5 × SLIDE, counted and summed by key. Both read the same topic from its
 beginning, one after the other, several times, in one process and warm. `make test-kafka` fetches what it needs.

@@ -3,9 +3,9 @@
     .venv/bin/python experiments/heartbeats_on_spark.py
 
 S1 and S2 send a page each every few seconds; S3 lags behind and catches up in bursts. O1 joins S1 and S2 by their
-last rows, O2 has a window for each row of O1's results and of S3. The clock follows the data, so that latency is
-what heartbeats cost and not what work does. What waits is counted after each page: rows in queues, and rows that
-wait in operators until time has passed them.
+last rows, O2 has a window for each row of O1's results and of S3. The clock follows the data, so latency shows the
+cost of heartbeats and not of work. After each page we count the rows that wait: in queues, and inside operators
+until the heartbeat has passed them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""S5 section 6.1, Figure 6.1: what early answers lack if operators are prodded by themselves.
+"""S5 section 6.1, Figure 6.1: which early answers are missing if each operator is prodded alone.
 
     python experiments/operator_prods.py
 
 S5's Q3-4: the largest of all sensors' sums. Its windows of 60 s slide by 20 s. A second window takes the largest
 of the sums that end in 60 s. Both are prodded every 5 s. If only the topmost operator is prodded, or all at the
-same instant, it has no more than the results that are final. The package has no word for this.
+same instant, it has only final results. No argument of Slackwater does this, so the program sends the prods itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Section 4.2, Table 4.1: do prods delay the final results? On Spark, on a clock that goes on while work is done.
+"""S5 section 4.2, Table 4.1: do prods delay the final results? On Spark, on a clock that runs during the work.
 
 The three streams of S5's table are replayed at some speed, with prods and without them, in turns. Latency is S5's:
 from the arrival of a window's first row to its final result, in seconds of the stream. So work weighs more, the

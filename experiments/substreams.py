@@ -1,4 +1,4 @@
-"""Section 6.2 (b): prods with a predicate put a part of a stream first: on real flights, by airport and carrier.
+"""S5 section 6.2 (b): prods with a predicate give some groups first. On real flights, by airport and carrier.
 
 Every half an hour of the stream a prod asks for a part of the groups, or for all. S5 left open what that is worth.
 """

@@ -1,7 +1,7 @@
 """Kinds of streams in which the world stops: devices that stop, half of the sources gone, outages.
 
-Each gives the case and the stretches of time in which windows are unlike those before, in microseconds. Choose
-nothing with the kinds of `HELD_OUT_STOPS`.
+Each function gives a case, and the stretches of time in which windows differ from earlier ones, in microseconds.
+Choose nothing with the kinds of `HELD_OUT_STOPS`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from experiments.lab.arrivals import SECOND
 from experiments.lab.early_kinds import SLIDE, Random
 from experiments.lab.early_streams import START, Case, made, spread_out
 
-#: Seconds: a window of 30 seconds that is prodded so long after a change may have rows of the time before it.
+#: Seconds: up to this time after a change, a prodded window of 30 seconds may have rows from before the change.
 AFTER = 40
-#: From and to, in microseconds.
+#: Begin and end of each stretch, in microseconds.
 Stretches = list[tuple[int, int]]
 Stopping = Callable[[int, Random], tuple[Case, Stretches]]
 
