@@ -24,7 +24,7 @@ FADE = 0.95
 #: So many open windows are followed, the oldest; and where more than some overlap, every second, third, ... only.
 MOST_OPEN = 256
 OVERLAPPING = 64
-#: A window counts for at most so many times the usual number of rows: one burst is not the rule.
+#: A window counts with at most this multiple of the usual number of rows, so that one burst does not set the rule.
 BURST = 2.0
 
 

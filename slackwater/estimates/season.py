@@ -16,7 +16,8 @@ from slackwater.progress.source_numbers import Floats
 #: So many waves fit into a season, the longest first; into one of several days also some of a day.
 WAVES = 4
 WAVES_OF_A_DAY = 3
-#: So many seasons are remembered, or so many windows if those are more; waves are small until some are known.
+#: The numbers of seasons and of windows that are remembered: the larger of both counts. Waves stay small
+#: until some seasons are known.
 SEASONS = 4
 WINDOWS = 256.0
 LEVEL, RIDGE = 1e-6, 3.0

@@ -19,7 +19,7 @@ LEVEL, RIDGE = 1e-6, 10.0
 OF_CHANCE = 0.57
 #: Where errors are known later than this share of a season, they come in long runs, and tell of what was long ago.
 LATE = 0.25
-#: Intervals become at most so many times as wide.
+#: Intervals become wider by at most this factor.
 WIDER = 2.0
 
 

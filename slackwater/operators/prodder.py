@@ -116,7 +116,7 @@ class Prodder(Operator):
                 self._send(Prod(until, after, timed=True, query=self._query, to=self._to), emit)
 
     def end(self, emit: Emit, for_good: bool, last: int | None = None) -> None:
-        """No window closes where there is none: what has come is answered."""
+        """At the end of the input, prod totals without a window: no window closes to answer them."""
         if self._at_end:
             self._send(Prod(query=self._query), emit)
 

@@ -13,8 +13,8 @@ from slackwater.progress.source_numbers import Floats
 
 #: Usual advances (nine of ten are shorter): an advance of the reference that is longer than this many is a jump.
 JUMP = 4.0
-#: Share of the rows: a jump is believed when so many of those since it was first seen lie beyond it. Of rows that
-#: an outage held back, this share shows the outage.
+#: A jump is believed when this share of the rows since its first row lies beyond it. If this share of the rows was
+#: held back by an outage, we see the outage.
 SHARE = 0.05
 #: Rows beyond a jump that must confirm it.
 ROWS = 3

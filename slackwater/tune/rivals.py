@@ -20,7 +20,7 @@ from slackwater.tune.durations import DAY, HOUR, SECOND
 
 #: The quantile rule, as it is shipped: the share, rows remembered, the shortest and the longest delay.
 QUANTILE, REMEMBERED, FLOOR, CAP = 0.95, 5_000, SECOND // 20, 7 * DAY
-#: The delay of the quantile rule at the start, until it has seen so many rows.
+#: The quantile rule at the start, as (rows, delay): it uses this delay up to this number of rows.
 MARGINS = ((250, 7 * DAY), (500, 30 * SECOND), (750, 10 * SECOND), (1_000, SECOND))
 #: ADWIN's confidence (Bifet and Gavaldà 2007), and the pages that it compares at most.
 DELTA, PAGES = 0.002, 200

@@ -13,7 +13,7 @@ from slackwater.progress.source_numbers import Floats
 
 #: Standard deviations: rows come later than before when this many more than expected are beyond a quantile.
 LATER = 5.0
-#: Standard deviations: rows come sooner than before when so many fewer are beyond a quantile.
+#: Standard deviations: if the rows beyond a quantile are fewer by this, rows come sooner than before.
 SOONER = 6.0
 #: Cells over which a change for the better must last. With 32, outages lost up to 1.4 % (docs/lab/drop-ratio.md).
 SETTLED = 16
