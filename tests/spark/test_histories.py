@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, tmp_path: Path) -> No
     with sw.Session(spark) as s:
         for match, df, how in (
             ("is no static DataFrame", new, {"history": new, "arrival": "came"}),
-            ("come from a streaming DataFrame", past, {"history": past, "arrival": "came"}),
+            ("history= needs a streaming DataFrame", past, {"history": past, "arrival": "came"}),
             ("needs the column 'k' of type string", new, {"history": past.drop("k"), "arrival": "came"}),
             ("say in which order the history is replayed", new, {"history": past}),
             ("seam= is for a stream with history=", new, {"seam": "n"}),
