@@ -200,10 +200,12 @@ class Script:
         if at is not None:
             self.clock.set(at)
         if stream is None:
-            if len(self._streams) > 1:
-                names, first = ", ".join(self._streams), next(iter(self._streams))
-                raise QueryError(f"page(): this query reads {names}; say which, as in page(rows, stream={first!r})")
-            (stream,) = self._streams
+            stream, *others = self._names
+            if others:
+                names = ", ".join(self._names)
+                raise QueryError(
+                    f"page(): this query reads {names}; say which, as in page(rows, stream={stream!r})"
+                )
         self._admit(stream, rows, number)
         self.executor.run_until_idle()
         return self
@@ -215,16 +217,26 @@ class Script:
         self.executor.run_until_idle()
         return self
 
+    @property
+    def _names(self) -> list[str]:
+        """The declared streams; a query may read one by several attributes (S4's WATTR)."""
+        return list(dict.fromkeys(node.declared for node in self._streams.values()))
+
     def _admit(self, stream: str, rows: RowsLike, number: int | None = None) -> None:
-        if stream not in self._streams:
-            raise QueryError(f"this query reads no stream {stream!r}; it reads {', '.join(self._streams)}")
-        node, spec = self._streams[stream], self._specs.get(stream)
+        readers = [node for node in self._streams.values() if stream in (node.name, node.declared)]
+        if not readers:
+            raise QueryError(f"this query reads no stream {stream!r}; it reads {', '.join(self._names)}")
+        for node in readers:
+            self._admit_to(node, rows, number)
+
+    def _admit_to(self, node: StreamNode, rows: RowsLike, number: int | None) -> None:
+        spec = self._specs.get(node.declared)
         frame = rows if spec is None else spec.rows(rows)
         if not isinstance(frame, pl.DataFrame):
             raise QueryError("page(): rows of a plan without a schema are a polars DataFrame")
-        self._numbers[stream] = self._numbers[stream] + 1 if number is None else number
-        page = arrow_page(frame, self._numbers[stream], self.clock.now(), node.time, node.source, node.punctuation)
-        self.executor.admit(source_label(stream), page)
+        self._numbers[node.name] = count = self._numbers[node.name] + 1 if number is None else number
+        page = arrow_page(frame, count, self.clock.now(), node.time, node.source, node.punctuation)
+        self.executor.admit(source_label(node.name), page)
 
     def prod(self, until: int | None = None, where: str | None = None, after: int | None = None) -> Script:
         """Ask for an answer now."""

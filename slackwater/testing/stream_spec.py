@@ -76,10 +76,11 @@ class StreamSpec:
         if len({column.lower() for column in self.schema.names}) < len(self.schema.names):
             raise QueryError(f"stream {name!r}: two columns have one name (capitals do not count); rename one")
         kind, relation = self.schema.field(self.time_column).type, SampleRelation.like(self.plain)
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)):
+        if not (is_number(kind) or pa.types.is_temporal(kind)):
             raise QueryError(
                 f"stream {name!r}: the time {self.time_column!r} is of type {kind}; take a time or a number"
             )
+        self._check(f"stream {name!r}: ", relation)
         domain = TimeDomain.TIMESTAMP if pa.types.is_timestamp(kind) else TimeDomain.SEQUENCE
         columns = tuple((field.name, str(field.type)) for field in self.plain)
         disorder = with_default_timeout(self.disorder) if self.live else self.disorder
@@ -102,6 +103,23 @@ class StreamSpec:
         )
         return node, relation
 
+    def _check(self, what: str, relation: SampleRelation) -> None:
+        """Refuse settings that speak of columns which there are not, before rows come."""
+        if self.prods is not None:
+            if not isinstance(self.prods, str) or not self.prods.strip():
+                raise QueryError(f"{what}prods={self.prods!r}: write a condition, as in prods=\"kind = 'prod'\"")
+            relation.where(self.prods, f"{what}prods")
+        if self.source is not None:
+            relation.type_of(self.source, f"{what}source")
+        if isinstance(self.disorder, Punctuated):
+            for column in self.disorder.on:
+                relation.type_of(column, f"{what}punctuated")
+            since = self.disorder.since
+            for column in [self.disorder.column, *([] if since is None else [since])]:
+                kind = relation.type_of(column, f"{what}punctuated")
+                if not (is_number(kind) or pa.types.is_temporal(kind)):
+                    raise QueryError(f"{what}punctuated {column!r} is of type {kind}; take a time or a number")
+
     @property
     def plain(self) -> pa.Schema:
         """The columns, timestamps in microseconds UTC as Slackwater counts them."""
@@ -119,6 +137,11 @@ class StreamSpec:
                 f"rows have a column {unknown[0]!r}, the stream has none; there are {', '.join(self.schema.names)}"
             )
         return pl.DataFrame(table.select(self.schema.names).cast(self.plain))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a time may be counted in it, beside timestamps and dates."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def patterns_of(policy: Disorder) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -52,6 +53,43 @@ def test_a_table_and_early_answers() -> None:
     script = Script.from_sql(text, {"s": (TICKS, sw.bounded(0))}, tables={"codes": codes})
     script.page([{"t": 1, "k": "x", "v": 1}, {"t": 2, "k": "unknown", "v": 1}]).prod()
     assert [(row["kind"], row["name"], row["n_seen"]) for row in script.new_rows()] == [("early", "ex", 1)]
+
+
+@pytest.mark.parametrize("time", ["t", "v"])
+def test_a_window_on_another_attribute_gets_the_pages_of_the_stream(time: str) -> None:
+    text = f"SELECT k, COUNT(*) AS n FROM TUMBLE(TABLE s, DESCRIPTOR({time}), 10) GROUP BY k"
+    script = Script.from_sql(text, {"s": (TICKS, sw.bounded(0))})
+    script.page([{"t": 1, "k": "x", "v": 1}]).page([{"t": 2, "k": "x", "v": 2}], stream="s").drain()
+    assert [(row["k"], row["n"]) for row in script.new_rows()] == [("x", 2)]
+
+
+def test_a_stream_that_is_read_by_two_attributes_gets_a_page_once() -> None:
+    text = (
+        "SELECT COUNT(*) AS n FROM TUMBLE(TABLE s, DESCRIPTOR(v), 10) UNION ALL "
+        "SELECT 10 * COUNT(*) AS n FROM s [RANGE 10, SLIDE 10]"
+    )
+    script = Script.from_sql(text, {"s": (TICKS, sw.bounded(0))})
+    script.page([{"t": 1, "k": "x", "v": 21}, {"t": 2, "k": "x", "v": 22}]).drain()
+    assert sorted((row["n"], row["window_end"]) for row in script.new_rows()) == [(2, 30), (20, 10)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"prods": "nope = 1"}, "stream 's': prods 'nope = 1': there is no column 'nope'"),
+        ({"prods": "k"}, "stream 's': prods 'k': this is string, not a condition"),
+        ({"prods": ""}, "stream 's': prods="),
+        ({"prods": True}, "stream 's': prods=True"),
+        ({"source": "nope"}, "stream 's': source 'nope': there is no column 'nope'"),
+        ({"disorder": sw.punctuated("nope")}, "stream 's': punctuated 'nope': there is no column 'nope'"),
+        ({"disorder": sw.punctuated("k")}, "stream 's': punctuated 'k' is of type string"),
+        ({"disorder": sw.punctuated("v", since="k")}, "stream 's': punctuated 'k' is of type string"),
+        ({"disorder": sw.punctuated("v", on=["nope"])}, "stream 's': punctuated 'nope': there is no column 'nope'"),
+    ],
+)
+def test_settings_of_a_stream_are_checked_before_rows_come(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(says)):
+        Script.from_sql("SELECT k FROM s", {"s": StreamSpec(TICKS, **{"disorder": sw.bounded(0), **settings})})
 
 
 def test_columns_can_be_written_as_for_spark() -> None:
