@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.errors import QueryError, shown
 from slackwater.plan.node import PlanNode
 from slackwater.plan.nodes import StepNode, StreamNode
+from slackwater.plan.relation import Relation
 from slackwater.plan.step import Columns
 from slackwater.plan.steps import Where
 
@@ -21,9 +23,16 @@ def pattern_columns(since: str | None, attributes: Sequence[str]) -> Columns:
     return (*begins, *((f"{VALUE}{n}", f"CAST({sql} AS STRING)") for n, sql in enumerate(attributes)))
 
 
-def read_condition(written: str | None) -> str | None:
-    """The condition for a prod, as Spark SQL that is never null."""
-    return None if written is None else f"coalesce(({written}), false)"
+def read_condition(written: str | None, rows: Relation, stream: str) -> str | None:
+    """The condition for a prod, as Spark SQL that is never null; refused if it is no condition on these rows."""
+    if written is None:
+        return None
+    if not isinstance(written, str) or not written.strip():
+        raise QueryError(
+            f"stream {stream!r}: prods={shown(written)}: write a condition, as in prods=\"kind = 'prod'\""
+        )
+    rows.where(written, f"stream {stream!r}: prods")
+    return f"coalesce(({written}), false)"
 
 
 def prod_columns(condition: str | None, ticks: str) -> Columns:

@@ -85,7 +85,7 @@ class StreamSpec:
         columns = tuple((field.name, str(field.type)) for field in self.plain)
         disorder = with_default_timeout(self.disorder) if self.live else self.disorder
         punctuation, time = getattr(disorder, "column", None), self.time_column
-        asks = read_condition(self.prods)
+        asks = read_condition(self.prods, relation, name)
         node = StreamNode(
             name,
             columns,
@@ -105,10 +105,6 @@ class StreamSpec:
 
     def _check(self, what: str, relation: SampleRelation) -> None:
         """Refuse settings that speak of columns which there are not, before rows come."""
-        if self.prods is not None:
-            if not isinstance(self.prods, str) or not self.prods.strip():
-                raise QueryError(f"{what}prods={self.prods!r}: write a condition, as in prods=\"kind = 'prod'\"")
-            relation.where(self.prods, f"{what}prods")
         if self.source is not None:
             relation.type_of(self.source, f"{what}source")
         if isinstance(self.disorder, Punctuated):

@@ -37,6 +37,17 @@ def test_s5_section_3_2_b_prods_ride_in_the_stream(spark: SparkSession) -> None:
 def test_sql_has_words_for_it(spark: SparkSession) -> None:
     readings(spark).createOrReplaceTempView("prods_in_stream")
     with sw.Session(spark) as s:
+        rows, late = readings(spark), sw.bounded("1 s")
+        for prods, says in (
+            ("nope = 1", "prods 'nope = 1': there is no"),
+            ("sensor = 1 AND", "prods"),
+            ("", "prods="),
+        ):
+            with pytest.raises(sw.QueryError, match=f"stream 'wrong': {says}"):
+                s.stream("wrong", rows, time="time", arrival="seen", prods=prods, disorder=late)
+        known = s.stream("known", rows, time="time", arrival="seen", disorder=late)
+        with pytest.raises(sw.QueryError, match="where 'sensor = 1 AND'"):
+            known.where("sensor = 1 AND").start()
         with pytest.raises(sw.QueryError, match="a stream of prods moves no time"):
             s.stream("ask", readings(spark), time="time", arrival="seen", role="prods", prods="sensor = 1")
         with pytest.raises(sw.QueryError, match="needs rows with a time"):

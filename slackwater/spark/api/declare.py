@@ -104,11 +104,10 @@ def stream_node(
         patterns = pattern_columns(since, disorder.on)
     if df.isStreaming:
         disorder = with_default_timeout(disorder)
-    rows, asks = FrameRelation(df), read_condition(prods)
-    if asks is not None:
-        if not isinstance(time, str):
-            raise QueryError(f"stream {name!r}: prods= needs rows with a time; write its column, as in time='sent'")
-        rows.where(asks)
+    rows = FrameRelation(df)
+    asks = read_condition(prods, rows, name)
+    if asks is not None and not isinstance(time, str):
+        raise QueryError(f"stream {name!r}: prods= needs rows with a time; write its column, as in time='sent'")
     written = time if isinstance(time, str) else time.describe()
     node = StreamNode(
         name,

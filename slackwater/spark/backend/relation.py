@@ -179,6 +179,9 @@ class FrameRelation:
         """The rows that meet a condition."""
         _check_text(condition, what)
         with _explained(self.frame, what, condition):
+            self.frame.where(
+                f"({condition}\n)"
+            )  # alone, Spark takes `a > 1 AND` for a condition by the name of AND
             return FrameRelation(self.frame.where(condition))
 
     def select(self, columns: Sequence[tuple[str, str]], what: str) -> FrameRelation:
