@@ -17,6 +17,6 @@ def result_sink(query: str, plan: PlanNode, output: Output, clock: Clock) -> Sin
     recent = None if top is None or not top.ends else RecentAnswers(top.kernel.keys)
     corrections = None if top is None else top.corrections
     keys = None if corrections is None else result_keys(plan)
-    settles = corrections is not None and corrections.filtered
+    settles = corrections is not None and bool(corrections.filters)
     takes_early = not plan.gives_pairs or early_schema_of(plan) is not None
     return Sink(Label(query, "sink"), output, clock, recent, takes_early, keys, settles)

@@ -145,7 +145,7 @@ class CorrectingAggregate(WindowAggregate):
             merged = panes.merge(pl.concat(before, how="vertical_relaxed").group_by(by)).select(columns)
             had = merged.select(asked.columns).unique()
             now = pl.concat([merged, now], how="vertical_relaxed")
-            if self._correction.filtered:
+            if self._correction.filters:
                 values = self._values(merged)
         there = pl.lit(True).alias(_HAD)
         found = asked.join(had.with_columns(there), on=asked.columns, how="left", nulls_equal=True)
@@ -217,7 +217,12 @@ class CorrectingAggregate(WindowAggregate):
     def state(self, whole: bool) -> State:
         """The state of the window aggregate, and the past answers."""
         kept, (past, tables) = super().state(whole), self._past.state()
-        mine = CorrectionValues(past=past, corrected=self._corrected, missed=self._missed.state())
+        mine = CorrectionValues(
+            past=past,
+            corrected=self._corrected,
+            missed=self._missed.state(),
+            filters=list(self._correction.filters),
+        )
         kept.values = {**kept.values, "corrections": mine}
         kept.tables.update(tables)
         return kept
@@ -227,7 +232,8 @@ class CorrectingAggregate(WindowAggregate):
         super().restore(states)
         values = states[-1].read(WindowValues)
         kept = values.get("corrections")
-        if kept is not None and values["partials"] == self._node.kernel.saved_columns():
+        same = values["partials"] == self._node.kernel.saved_columns()
+        if kept is not None and same and kept["filters"] == list(self._correction.filters):
             self._past.restore(kept["past"], states[-1].tables)
             self._corrected = kept["corrected"]
             self._missed.restore(kept["missed"])

@@ -31,6 +31,7 @@ class CorrectionValues(TypedDict):
     past: PastValues
     corrected: int
     missed: LateValues
+    filters: list[str]
 
 
 class WindowValues(TypedDict):

@@ -31,13 +31,13 @@ def with_corrections(plan: PlanNode, length: Span | None) -> PlanNode:
             "corrections='1 day'"
         )
     steps = _steps(plan, top)
-    filtered = any(node.drops_rows for node in steps)
-    if filtered and top.fill is not None:
+    filters = tuple(node.describe() for node in steps if node.drops_rows)
+    if filters and top.fill is not None:
         raise QueryError(
             "corrections=: with fill= and HAVING, a filled answer may or may not have been written; leave fill= or "
             "HAVING out"
         )
-    correction = Correction(-(-ticks // top.kernel.spec.slide), top.domain.show_span(ticks), filtered)
+    correction = Correction(-(-ticks // top.kernel.spec.slide), top.domain.show_span(ticks), filters)
     wide = with_numbers(top.schema, CORRECTION_COLUMNS)
     node: PlanNode = replace(top, schema=wide, corrections=correction)
     for step in steps:

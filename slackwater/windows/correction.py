@@ -13,8 +13,8 @@ class Correction:
     """This number of latest closed windows are corrected."""
     text: str
     """The length that the user wrote, as text."""
-    filtered: bool
-    """Whether the query has HAVING, which may drop answers."""
+    filters: tuple[str, ...] = ()
+    """HAVING and other filters over the results, as text: they may drop answers."""
 
     def describe(self) -> str:
         """In words."""

@@ -201,6 +201,23 @@ def test_a_restart_with_another_aggregate_corrects_later_windows_only(tmp_path: 
     ]
 
 
+@pytest.mark.parametrize(("before", "after"), [(None, "n >= 2"), ("n >= 2", None), (None, "n < 2")])
+def test_a_restart_with_another_having_corrects_later_windows_only(
+    tmp_path: Path, before: str | None, after: str | None
+) -> None:
+    def script(having: str | None) -> Script:
+        plan = arrow_plan(SAMPLE, 10, 10, group_by=["g"], disorder=bounded(0), having=having, n="count(*)")
+        return Script(plan, tmp_path, sink, corrections=1000)
+
+    sink = ListSink()
+    script(before).page(frame([(1, "a"), (1, "a"), (2, "b")])).page(frame([(12, "a")]))
+    answered = len(sink.rows)
+    later = script(after).page(frame([(2, "b"), (2, "a"), (13, "a"), (25, "a")])).page(frame([(14, "a")]))
+    assert later.metrics()["q/window"]["lost_pairs"] == 2
+    wanted = [] if after == "n < 2" else [("final", 10, 2), ("corrected", 10, 3)]
+    assert [(r["kind"], r["window_start"], r["n"]) for r in sink.rows[answered:]] == wanted
+
+
 STREAMS = {
     "v": ("t BIGINT, k ARRAY<BIGINT>", bounded(0)),
     "s": ("t BIGINT, g STRING, x INT", bounded(0)),
