@@ -61,6 +61,7 @@ def share(kernels: Iterable[PaneKernel]) -> list[KernelGroup]:
     >>> ten, five = (PaneKernel(WindowSpec(10, slide), (), ()) for slide in (10, 5))
     >>> [(s.common.spec.pane, len(s.kernels)) for s in share([ten, five])]
     [(5, 2)]
+    >>> from slackwater.windows.kernel import Group
     >>> a, b = Group("a", "a"), Group("b", "b")
     >>> [len(s.kernels) for s in share(PaneKernel(WindowSpec(10, 10), some, ()) for some in [(), (a,), (b, a)])]
     [3]

@@ -90,8 +90,8 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def finals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The final ones among results, without the instant at which they were given."""
-    return timeless([row for row in rows if row["kind"] == "final"])
+    """The final ones among results, without the instant at which they were given. Final pairs have no kind."""
+    return timeless([row for row in rows if row.get("kind") in (None, "final")])
 
 
 def same(one: Any, other: Any, rel: float = 1e-9, absolute: float = 1e-6) -> bool:

@@ -116,7 +116,7 @@ def test_spilled_windows_are_exact(pages: SparkPages, rows: list[Row], length: i
     partials = pages.spark.spark.createDataFrame(folded(kernel, rows).partials.to_arrow())
     spilled._add(spilled._files.write_frame(partials))
     end = Closed().advanced(spec, Heartbeat.END, None)
-    ours, theirs = (store.results(pages, Closed(), end, 0) for store in (spilled, resident))
+    ours, theirs = (store.results(pages, Closed(), end, 0, None) for store in (spilled, resident))
     assert ours is not None and theirs is not None
     assert isinstance(ours.payload, Staged) and isinstance(theirs.payload, pa.Table)
     place = pages.spark.root.child(ours.payload.location)

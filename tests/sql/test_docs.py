@@ -76,5 +76,5 @@ def test_all_examples_of_the_page_run_in_one_session(spark: SparkSession, tmp_pa
             elif isinstance(answer, (str, pa.Table)):
                 told.append(answer)
         assert [query for query, run in runs.items() if not run.results().num_rows] == []
-        assert len(runs) == 36 and len(told) == 7
+        assert len(runs) == 37 and len(told) == 7
         assert list((tmp_path / "out" / "delays").glob("*.parquet"))
