@@ -142,7 +142,7 @@ def test_a_file_that_goes_under_the_function_is_told_of(spark: SparkSession, tmp
         (tmp_path / "in" / "0.parquet").unlink()
         rows.collect()
 
-    with pytest.raises(RunError, match=r"query 'q' has failed: files that came .*0\.parquet"):
+    with pytest.raises(RunError, match=r"query 'q' has failed: files of the stream .*0\.parquet"):
         live(spark, tmp_path, straight, loses)
 
 
