@@ -17,7 +17,7 @@ from unittest import mock
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -78,6 +78,8 @@ def assert_undisturbed(world: World, script: Script, calm: Script) -> None:
     unlike = ("commits", "state_bytes", "recent", "newest_rows")  # the latest answers are those since the start
     for label, figures in calm.metrics().items():
         got = script.metrics()[label]
+        if not figures.get("rows"):  # nothing came: it is silent since it began, which the last process did later
+            got, figures = {**got, "heard": None}, {**figures, "heard": None}
         assert {k: v for k, v in got.items() if k not in unlike} == {
             k: v for k, v in figures.items() if k not in unlike
         }
@@ -106,6 +108,7 @@ def test_the_process_may_die_at_every_point(tmp_path: Path, whole_at: int) -> No
 
 
 @settings(max_examples=60)
+@example(Stream([frame([]), frame([])], 0), [21], 0, 1, 0)
 @given(
     unbounded_streams(most=20),
     st.lists(st.integers(1, 60), min_size=1, max_size=5),
