@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -200,7 +200,8 @@ def played(
 
     def start() -> Script:
         script = Script(plan, f"{folder}/journal", sink, late, pages=ArrowPages(stores=made))
-        operator(script)._limit = limit
+        window = operator(script)
+        window._settings = replace(window._settings, resident_limit=limit)
         return script
 
     script, heard = start(), 0

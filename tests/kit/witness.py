@@ -29,7 +29,7 @@ class Witness:
     def __init__(self, aggregate: Any, keys: Sequence[str], below: Witness | None = None) -> None:
         self._spec, self._keys, self._below = aggregate._spec, keys, below
         self._aggregates = AGGREGATES if below is None else OVER_RESULTS
-        self._inner, self._pages = aggregate._inner, aggregate.pages
+        self._inner, self._pages = aggregate._settings.inner, aggregate.pages
         self._rows, self._done = [SAMPLE.clear()], set[Any]()
         self._early: deque[pl.DataFrame] = deque()
         """Results of prods that are on their way to the aggregate above."""
