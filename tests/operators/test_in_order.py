@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -26,7 +26,6 @@ from tests.kit.streams import Stream, bounded_streams, frame, unbounded_streams
 from tests.kit.streams_of_samples import A, B, plan, union, where, windows
 
 
-@settings(max_examples=60)
 @given(
     streams=st.fixed_dictionaries({name: bounded_streams(most=20) for name in "ab"}),
     order=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=30),
@@ -54,7 +53,6 @@ def test_rows_come_in_the_order_of_time_each_once(
     assert sorted(map(repr, sink.rows)) == sorted(map(repr, wanted.to_dicts()))
 
 
-@settings(max_examples=60)
 @given(stream=unbounded_streams())
 def test_rows_behind_the_heartbeat_are_counted_and_left_out(stream: Stream) -> None:
     script = Script(plan(where(A, "true"), {"a": bounded(stream.slack)}), ordered=True)
@@ -125,7 +123,6 @@ def test_s3_4_1_simultaneous_rows_never_wait_for_each_other() -> None:
     assert len(script.results) == 9
 
 
-@settings(max_examples=60)
 @given(
     pages=st.lists(
         st.tuples(st.sampled_from("ab"), st.lists(st.integers(0, 2), min_size=1, max_size=3)), max_size=20
@@ -158,7 +155,6 @@ def test_section_4_1_an_ordered_union_of_streams_in_order_gives_simultaneous_row
     assert out == [0, 2, 3, 3, 4], "the row at 2 waits until a has passed 1, that at 3 until b has passed 2"
 
 
-@settings(max_examples=60)
 @given(
     streams=st.fixed_dictionaries({name: unbounded_streams(most=20) for name in "ab"}),
     order=st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=30),

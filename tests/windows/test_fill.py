@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -97,7 +97,6 @@ def answers(made: PlanNode, pages: list[pl.DataFrame], stops: set[int], drain: b
     return sink
 
 
-@settings(max_examples=60)
 @given(
     stream=st.one_of(bounded_streams(), unbounded_streams()),
     sizes=st.tuples(st.integers(1, 6), st.integers(1, 4)),
@@ -118,7 +117,6 @@ def test_each_window_between_the_answers_of_a_group_is_filled(
     assert comparable(filled.rows) == comparable(with_gaps(finals, groups, slide, fill, forget))
 
 
-@settings(max_examples=60)
 @given(
     steps=st.lists(st.tuples(st.integers(0, 8), st.sampled_from(["a", "b"]), st.booleans()), max_size=25),
     cuts=st.sets(st.integers(0, 25)),
@@ -155,7 +153,6 @@ def test_a_window_is_filled_when_it_has_ended_and_not_before() -> None:
     assert sorted((r["g"], r["n"]) for r in script.results[4:]) == [("a", 1), ("b", 0)]
 
 
-@settings(max_examples=60)
 @given(stream=bounded_streams(), stops=st.sets(st.integers(0, 10)))
 def test_windows_over_filled_ones_see_zeros(stream: Stream, stops: set[int]) -> None:
     inner, policy = L.Window(5, 5, fill=0), bounded(stream.slack)

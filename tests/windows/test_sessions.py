@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import fs
 
@@ -127,7 +127,6 @@ class Oracle:
         )
 
 
-@settings(max_examples=60)
 @given(
     stream=bounded_streams(),
     gap=st.integers(1, 15),
@@ -167,7 +166,6 @@ def test_sessions_are_those_of_a_recomputation(stream: Stream, gap: int, stops: 
     assert script.metrics()["q/window"]["late_rows"] == 0
 
 
-@settings(max_examples=60)
 @given(stream=unbounded_streams(), gap=st.integers(1, 10), stops=st.sets(st.integers(0, 10)))
 def test_late_rows_join_what_is_open_and_the_others_are_counted_and_routed(
     stream: Stream, gap: int, stops: set[int]
@@ -202,7 +200,6 @@ def test_late_rows_join_what_is_open_and_the_others_are_counted_and_routed(
 PUNCTUATED = SAMPLE.with_columns(upto=pl.lit(0, pl.Int64))
 
 
-@settings(max_examples=60)
 @given(
     rows=st.lists(
         st.tuples(
@@ -253,7 +250,6 @@ def test_a_source_closes_its_own_sessions_and_a_new_one_loses_nothing(
     assert answers(sink.rows) == sorted(oracle.given, key=str)
 
 
-@settings(max_examples=60)
 @given(stream=bounded_streams(), gap=st.integers(1, 10), slide=st.integers(1, 20))
 def test_windows_over_sessions_take_those_that_end_in_them(stream: Stream, gap: int, slide: int) -> None:
     script = Script(plan(gap, bounded(stream.slack), over=L.Window(slide, slide)))
@@ -267,7 +263,6 @@ def test_windows_over_sessions_take_those_that_end_in_them(stream: Stream, gap: 
     assert {row["window_start"]: row["sessions"] for row in finals(script.results)} == wanted
 
 
-@settings(max_examples=60)
 @given(stream=bounded_streams(), gap=st.integers(1, 10), prods=st.sets(st.integers(0, 10)))
 def test_sessions_of_results_are_sessions_of_their_last_ticks(stream: Stream, gap: int, prods: set[int]) -> None:
     script = Script(plan(1, bounded(stream.slack), over=L.Window(gap=gap)))
