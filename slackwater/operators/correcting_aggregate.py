@@ -81,8 +81,7 @@ class CorrectingAggregate(WindowAggregate):
         """Report all rows that came after the answer, and count as lost those that correct nothing."""
         report, lost = self._missed.count(counts, self._closed, self.label, page.number), 0
         if report.lost:
-            past = self._closed.before(self._correction.windows, self._past.first)
-            lost = self._late.count(counts, past, self.label, page.number).lost
+            lost = self._late.count(counts, self._lost(), self.label, page.number).lost
         self._late.all_pairs = self._missed.all_pairs
         return report, lost
 
