@@ -71,7 +71,7 @@ def live(spark: SparkSession, folder: Path) -> DataFrame:
 def life(
     spark: SparkSession, root: Path, die_after: int | None = None, drain: bool = False, seam: str | None = "n"
 ) -> dict[str, Any]:
-    """One run of the program over what there is; with `die_after` it ends after so many pages of the history."""
+    """One run of the program over what there is; `die_after` says after which page of the history it ends."""
     pages = 0
 
     def count(page: dict[str, Any]) -> None:

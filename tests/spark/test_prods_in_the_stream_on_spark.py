@@ -23,7 +23,7 @@ def test_s5_section_3_2_b_prods_ride_in_the_stream(spark: SparkSession) -> None:
         run = stream.window("60 seconds").agg(v="sum(volume)", n="count(*)").start(kept := KeptRows())
         plain = stream.start()
         s.run_available()
-        # The prod is in the page of 120 to 130: it comes behind the rows of that page, and asks until 120.
+        # The prod is in the page of 120 to 130: it follows the rows of that page, and asks for windows up to 120.
         assert said(kept.results(), "v_seen", "n_seen")[:1] == [("early", 120, 95, 3)]
         assert [r for r in said(kept.results(), "v", "n") if r[0] == "final"] == [
             ("final", 120, 95, 3),
